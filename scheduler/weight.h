@@ -21,8 +21,6 @@ static const u32 prio_to_weight[40] = {
 	172,   137,   110,   87,    70,	   56,	  45,	 36,	29,    23,    18,   15,
 };
 #define WEIGHT_IDLEPRIO 3
-/* The static_prio of nice 0 (DEFAULT_PRIO). */
-#define NICE_0_PRIO 120
 
 static __always_inline u32 task_weight(const struct task_struct *p)
 {

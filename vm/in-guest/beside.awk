@@ -2,13 +2,6 @@
 # ftrace text of the kernel or the simulator (sched_switch, sched_wakeup, sched_migrate_task). Instances of
 # the task `shown` are not distinguished.
 
-# The value of `name` in the event, up to the next space.
-function field(name,    rest) {
-	rest = substr($0, index($0, " " name "=") + length(name) + 2)
-	sub(/ .*/, "", rest)
-	return rest
-}
-
 /: sched_switch: / {
 	match($0, /\[[0-9]+\]/)
 	runs[substr($0, RSTART + 1) + 0] = field("next_pid") + 0

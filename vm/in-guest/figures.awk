@@ -14,13 +14,6 @@ BEGIN {
 		ours[list[i]] = 1
 }
 
-# The value of `name` in the event, up to the next space.
-function field(name,    rest) {
-	rest = substr($0, index($0, " " name "=") + length(name) + 2)
-	sub(/ .*/, "", rest)
-	return rest
-}
-
 # The name of the task `comm`, if it is one of the file's; instances have a number.
 function task(comm) {
 	sub(/-[0-9]+$/, "", comm)

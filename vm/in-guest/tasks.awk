@@ -3,13 +3,6 @@
 # run time in per cent, the median time from its wakeup until it ran in us, its migrations and its wakeups.
 # The first `skip` seconds of the trace do not count.
 
-# The value of `name` in the event, up to the next space.
-function field(name,    rest) {
-	rest = substr($0, index($0, " " name "=") + length(name) + 2)
-	sub(/ .*/, "", rest)
-	return rest
-}
-
 match($0, / \[[0-9]+\] /) {
 	match($0, / [0-9]+\.[0-9]+: /)
 	now = substr($0, RSTART + 1, RLENGTH - 3) + 0

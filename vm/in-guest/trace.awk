@@ -20,13 +20,6 @@ BEGIN {
 	start = settled = -1
 }
 
-# The value of `name` in the event, up to the next space.
-function field(name,    rest) {
-	rest = substr($0, index($0, " " name "=") + length(name) + 2)
-	sub(/ .*/, "", rest)
-	return rest
-}
-
 function is_kernel_thread(comm) {
 	return comm ~ /^(kworker|ksoftirqd|migration|cpuhp|rcu|swapper|kthread|kcompactd|kswapd|khungtaskd|oom_reaper|kauditd|sched_ext)/
 }

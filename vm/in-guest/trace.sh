@@ -30,7 +30,7 @@ analyse() {
 	local line
 	while read -r line; do
 		declare -g "$line"
-	done < <(awk "$@" -f "$(dirname "$0")/trace.awk" "$recording")
+	done < <(awk "$@" -f "$(dirname "$0")/fields.awk" -f "$(dirname "$0")/trace.awk" "$recording")
 }
 
 # at_most A B: is A at most B? They may be fractions

@@ -10,13 +10,6 @@ BEGIN {
 	at = 1
 }
 
-# The value of `name` in the event, up to the next space.
-function field(name,    rest) {
-	rest = substr($0, index($0, " " name "=") + length(name) + 2)
-	sub(/ .*/, "", rest)
-	return rest
-}
-
 function is_on(pid, comm, cpu) {
 	sub(/-[0-9]+$/, "", comm)
 	if (comm in ours) {

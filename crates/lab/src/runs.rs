@@ -330,12 +330,8 @@ pub(crate) fn complete(measured: &[Measured]) -> u32 {
     measured.first().map_or(0, |case| case.runs.len() as u32)
 }
 
-/// Repeats run 0 of `case`, and sends its scheduling events to `trace`.
-pub fn trace(case: &Case<'_>, runs: &Runs, trace: &mut dyn Trace) -> Result<(), Box<Failure>> {
-    trace_until(case, runs, trace, Watch::none().stop)
-}
-
-/// Traces as [`trace`] does until `stop` is true; the error is then [`simulator::Error::Stopped`].
+/// Repeats run 0 of `case` until `stop` is true, and sends its scheduling events to `trace`. The error of a run that
+/// was stopped is [`simulator::Error::Stopped`].
 pub fn trace_until(
     case: &Case<'_>,
     runs: &Runs,

@@ -1,7 +1,7 @@
 //! AIM7, the AIM Multiuser Benchmark, Suite VII: many users, each of which does one job after
 //! another. A job is a subtest drawn from a mix. The result is the number of jobs per minute.
 //!
-//! The mixes are AIM7's ([`mixes`]), and so are the operations of a subtest ([`subtests`]). These are its computing
+//! The mixes are AIM7's, and so are the operations of a subtest ([`subtests`]). These are its computing
 //! time, and its system calls that wait for an event or take a lock which users share. The locks are Linux 3.10's: a
 //! directory's mutex (`i_mutex`) when its entries are listed or change; and on fork, exec and exit, those of each area
 //! of memory ([`process`]), of the files that all processes map (`i_mmap_mutex`) and of the memory that a child shares
@@ -21,49 +21,21 @@
 //! it decides how often a CPU idles. A job without calls is shortened to that part.
 
 mod journal;
-mod mixes;
 mod process;
 mod spinlocks;
 mod subtests;
 mod user;
 
-use crate::benchmark::{Benchmark, Model};
+use crate::benchmark::{Benchmark, Model, param};
 use journal::Journal;
 use machine::Machine;
-use mixes::MIXES;
 use std::sync::Arc;
-use subtests::{Call, Subtest};
+use subtests::{Call, SUBTESTS, Subtest};
 use user::User;
 use workload::{
     Args, Env, KernelLock, Metric, MetricId, MutexId, Op, Param, Program, Start, StreamId,
-    StreamKind, TaskSpec, Unit,
+    StreamKind, TaskSpec,
 };
-
-macro_rules! time {
-    ($name:literal, $default:expr, $help:literal) => {
-        Param {
-            name: $name,
-            unit: Unit::Us,
-            default: $default,
-            min: 0,
-            max: 1_000_000_000,
-            help: $help,
-        }
-    };
-}
-
-macro_rules! count {
-    ($name:literal, $default:expr, $max:expr, $help:literal) => {
-        Param {
-            name: $name,
-            unit: Unit::Count,
-            default: $default,
-            min: 1,
-            max: $max,
-            help: $help,
-        }
-    };
-}
 
 /// Converts `ns`, the duration of work on the machine on which the subtests were timed, to the duration on the machine
 /// of AIM7's published figures, in ns.
@@ -76,83 +48,37 @@ const fn at_speed(ns: u64) -> u64 {
 }
 
 const PARAMS: &[Param] = &[
-    count!(
-        "users",
-        1100,
-        20_000,
-        "the smallest number of users; several runs are spread evenly from here to users_max, and \
-         a single run has a random number"
-    ),
-    count!(
-        "users_max",
-        2000,
-        20_000,
-        "the largest number of users (default 2000, as in the published averages)"
-    ),
-    count!(
-        "filesystems",
-        16,
-        1000,
-        "the number of file systems, each with its directories and its journal (HP's master_disk_list)"
-    ),
-    count!(
-        "jobs",
-        100,
-        1_000_000,
-        "the number of jobs of a user, with each subtest at least once (AIM7's -j)"
-    ),
-    count!(
-        "part",
-        5,
-        1_000_000,
-        "the divisor of AIM7's jobs, which would otherwise take long to simulate"
-    ),
-    time!(
-        "entry",
-        at_speed(2_300),
-        "work under a directory's lock to create or remove a file; about four fifths of \
-         disk_src's time for each (subtests.rs), an assumption"
-    ),
-    time!(
-        "link",
-        at_speed(1_000),
-        "work under a directory's lock to link or unlink a file, in link_test"
-    ),
-    time!(
-        "lookup",
-        at_speed(330),
-        "work under a directory's lock to open an existing file; about a quarter of creat_clo's time, an assumption"
-    ),
-    time!(
-        "list",
-        at_speed(20_000),
-        "work under a directory's lock to list /bin, in dir_rtns_1, for some 130 files as in RHEL 6; an assumption"
-    ),
-    time!(
-        "vma",
-        at_speed(330),
-        "work under the lock of an area of a process's memory, on fork, exec and exit; an assumption: with all \
-         its other work, an anonymous area was measured to add some 1 us to a fork and exit on the Xeon of 2024 (process.rs)"
-    ),
-    Param {
-        name: "i_mmap_rwsem",
-        unit: Unit::Count,
-        default: 0,
-        min: 0,
-        max: 1,
-        help: "1: the lock of the processes that map a file is an rwsem, as in a trial on Linux 3.10-rc5; \
-               0: it is a mutex, as in Linux 3.10",
-    },
-    time!(
-        "spin",
-        200,
-        "work under a spinlock (spinlocks.rs): an assumption"
-    ),
-    time!(
-        "block",
-        3_000,
-        "work of the journal's thread for each block of a transaction: an assumption, a third of it to copy 4 KiB"
-    ),
+    param!(users: Count(1..=20_000) = 1100,
+        "the smallest number of users; several runs are spread evenly from here to users_max, and a single run has \
+         a random number"),
+    param!(users_max: Count(1..=20_000) = 2000,
+        "the largest number of users (default 2000, as in the published averages)"),
+    param!(filesystems: Count(1..=1000) = 16,
+        "the number of file systems, each with its directories and its journal (HP's master_disk_list)"),
+    param!(jobs: Count(1..=1_000_000) = 100,
+        "the number of jobs of a user, with each subtest at least once (AIM7's -j)"),
+    param!(part: Count(1..=1_000_000) = 5,
+        "the divisor of AIM7's jobs, which would otherwise take long to simulate"),
+    param!(entry: Us(0..=1_000_000_000) = at_speed(2_300),
+        "work under a directory's lock to create or remove a file; about four fifths of disk_src's time for each \
+         (subtests.rs), an assumption"),
+    param!(link: Us(0..=1_000_000_000) = at_speed(1_000),
+        "work under a directory's lock to link or unlink a file, in link_test"),
+    param!(lookup: Us(0..=1_000_000_000) = at_speed(330),
+        "work under a directory's lock to open an existing file; about a quarter of creat_clo's time, an \
+         assumption"),
+    param!(list: Us(0..=1_000_000_000) = at_speed(20_000),
+        "work under a directory's lock to list /bin, in dir_rtns_1, for some 130 files as in RHEL 6; an assumption"),
+    param!(vma: Us(0..=1_000_000_000) = at_speed(330),
+        "work under the lock of an area of a process's memory, on fork, exec and exit; an assumption: with all its \
+         other work, an anonymous area was measured to add some 1 us to a fork and exit on the Xeon of 2024 \
+         (process.rs)"),
+    param!(i_mmap_rwsem: Count(0..=1) = 0,
+        "1: the lock of the processes that map a file is an rwsem, as in a trial on Linux 3.10-rc5; 0: it is a \
+         mutex, as in Linux 3.10"),
+    param!(spin: Us(0..=1_000_000_000) = 200, "work under a spinlock (spinlocks.rs): an assumption"),
+    param!(block: Us(0..=1_000_000_000) = 3_000,
+        "work of the journal's thread for each block of a transaction: an assumption, a third of it to copy 4 KiB"),
 ];
 
 macro_rules! benchmark {
@@ -208,15 +134,15 @@ struct Setup {
 
 impl Setup {
     fn new(mix: usize, args: &Args) -> Setup {
-        let (mix, jobs) = (MIXES[mix].1, args.get("jobs"));
-        let all: u64 = mix.iter().map(|&(weight, _)| u64::from(weight)).sum();
+        let weights = || SUBTESTS.iter().map(|test| u64::from(test.weights[mix]));
+        let (all, jobs) = (weights().sum::<u64>(), args.get("jobs"));
         // As in AIM7, round to the nearest number, but use at least one.
-        let jobs_of = |weight: u32| (2 * u64::from(weight) * jobs + all) / (2 * all);
+        let jobs_of = |weight: u64| ((2 * weight * jobs + all) / (2 * all)).max(1) as u32;
         let users = args.get("users");
         Setup {
-            subtests: mix
-                .iter()
-                .map(|&(weight, name)| (subtests::find(name), jobs_of(weight).max(1) as u32))
+            subtests: (SUBTESTS.iter().zip(weights()))
+                .filter(|&(_, weight)| weight > 0)
+                .map(|(test, weight)| (test, jobs_of(weight)))
                 .collect(),
             users: (users, args.get("users_max").max(users)),
             filesystems: args.get("filesystems") as u32,
@@ -452,6 +378,7 @@ impl Program for Parent {
 mod tests {
     use super::*;
     use crate::fake::{Kernel, run_named};
+    use subtests::MIXES;
 
     /// Users of a mix, with some parameters.
     fn run(mix: &str, users: usize, params: &str, cpus: usize) -> Kernel {
@@ -469,14 +396,14 @@ mod tests {
     #[test]
     fn benchmarks_are_named_after_their_mix() {
         for (benchmark, mix) in BENCHMARKS.iter().zip(MIXES) {
-            assert_eq!(benchmark.name, format!("aim7-{}", mix.0));
-            assert!(benchmark.description.ends_with(mix.0));
+            assert_eq!(benchmark.name, format!("aim7-{mix}"));
+            assert!(benchmark.description.ends_with(mix));
         }
     }
 
     #[test]
     fn all_jobs_are_done_and_all_tasks_exit() {
-        for (mix, _) in MIXES {
+        for mix in MIXES {
             let kernel = run(mix, 10, ",jobs=60", 4);
             assert!(kernel.left().is_empty(), "{mix}: {:?}", kernel.left());
             assert!(rate(&kernel) > 0.0);
@@ -486,7 +413,7 @@ mod tests {
     #[test]
     fn each_subtest_has_its_share_of_a_users_jobs_and_at_least_one() {
         let args = Args::read("aim7", PARAMS, None).unwrap();
-        let high_systime = MIXES.iter().position(|mix| mix.0 == "high_systime");
+        let high_systime = MIXES.iter().position(|&mix| mix == "high_systime");
         let setup = Setup::new(high_systime.unwrap(), &args);
         let jobs = |name: &str| setup.subtests.iter().find(|(test, _)| test.name == name);
         // These subtests have 30, 10 and 20 of the mix's total weight of 260.
@@ -494,7 +421,7 @@ mod tests {
         assert_eq!(jobs("tcp_test").unwrap().1, 4);
         assert_eq!(jobs("link_test").unwrap().1, 8);
         let few = Args::read("aim7", PARAMS, Some("jobs=1")).unwrap();
-        assert_eq!(Setup::new(0, &few).jobs(), MIXES[0].1.len() as u64);
+        assert_eq!(Setup::new(0, &few).jobs(), 62);
     }
 
     #[test]
@@ -528,15 +455,13 @@ mod tests {
         // Each subtest runs once, and each file that is created or removed in a directory takes a millisecond.
         let params = ",filesystems=1,part=1,jobs=20,entry=1ms,block=0";
         let rate = rate(&run("disk", 20, params, 16));
-        let of = |name: &str, call: Call| -> u32 {
-            let calls = subtests::find(name).calls.iter();
-            calls
-                .filter(|(kind, _)| *kind == call)
-                .map(|(_, count)| count)
-                .sum()
+        let disk = MIXES.iter().position(|&mix| mix == "disk").unwrap();
+        let calls =
+            (SUBTESTS.iter().filter(|test| test.weights[disk] > 0)).flat_map(|test| test.calls);
+        let all = |call| -> u32 {
+            let of_kind = calls.clone().filter(|(kind, _)| *kind == call);
+            of_kind.map(|(_, count)| count).sum()
         };
-        let mix = MIXES.iter().find(|mix| mix.0 == "disk").unwrap();
-        let all = |call| -> u32 { mix.1.iter().map(|(_, name)| of(name, call)).sum() };
         let longest = all(Call::Entry).max(all(Call::Search));
         let bound = 60.0 * 20.0 / (f64::from(longest) * 1e-3);
         assert!((0.5..1.1).contains(&(rate / bound)), "{rate} of {bound}");

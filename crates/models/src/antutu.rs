@@ -4,63 +4,30 @@
 //! The benchmark is closed source. We know that its integer tests run one after another, on as many threads as there
 //! are cores, and that the score is higher if the tests take less time.
 
-use crate::benchmark::{Benchmark, CREATE_WORK, Model};
+use crate::benchmark::{Benchmark, CREATE_WORK, Model, params};
 use machine::Machine;
-use workload::{Args, Env, Metric, MetricId, Op, Param, Program, Start, TaskSpec, Unit};
+use workload::{Env, Metric, MetricId, Op, Program, Start, TaskSpec};
 
-const PARAMS: &[Param] = &[
-    Param {
-        name: "sections",
-        unit: Unit::Count,
-        default: 5,
-        min: 1,
-        max: 10_000,
-        help: "tests, one after the other (default 5; an assumption)",
-    },
-    Param {
-        name: "work",
-        unit: Unit::Us,
-        default: 2_000_000_000,
-        min: 1_000,
-        max: 1_000_000_000_000,
-        help: "work of each thread in a section, at the reference speed (default 2 s; an assumption)",
-    },
-    Param {
-        name: "rate",
-        unit: Unit::Count,
-        default: 7_745,
-        min: 1,
-        max: 1_000_000_000,
-        help: "points for each unit of the reference core's speed; calibrated on 36860 points of an \
-               Exynos 5433 under Linaro's big.LITTLE MP scheduler",
-    },
-];
+params! {
+    struct Antutu {
+        sections: Count(1..=10_000) = 5, "tests, one after the other (default 5; an assumption)";
+        work: Us(1_000..=1_000_000_000_000) = 2_000_000_000,
+            "work of each thread in a section, at the reference speed (default 2 s; an assumption)";
+        rate: Count(1..=1_000_000_000) = 7_745,
+            "points for each unit of the reference core's speed; calibrated on 36860 points of an Exynos 5433 \
+             under Linaro's big.LITTLE MP scheduler";
+    }
+}
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "antutu-integer",
     description: "an integer score like AnTuTu's: all cores compute, section by section",
-    params: PARAMS,
+    params: Antutu::PARAMS,
     metrics: &[Metric::throughput("score", "points")],
     make: |args| Box::new(Antutu::new(args)),
 };
 
 const SCORE: MetricId = 0;
-
-struct Antutu {
-    sections: u64,
-    work: u64,
-    rate: u64,
-}
-
-impl Antutu {
-    fn new(args: &Args) -> Antutu {
-        Antutu {
-            sections: args.get("sections"),
-            work: args.get("work"),
-            rate: args.get("rate"),
-        }
-    }
-}
 
 impl Model for Antutu {
     fn start(&self, machine: &Machine) -> Start {

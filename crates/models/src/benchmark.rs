@@ -8,6 +8,45 @@ use workload::{Args, CpuBound, Metric, Param, Start, Workload};
 /// thread.
 pub(crate) const CREATE_WORK: u64 = 30_000;
 
+/// A [`Param`] from its row: `threads: Count(1..=64) = 4, "the number of threads"` has the name `threads`, a unit, the
+/// values from 1 to 64, and the default 4. Times are in ns.
+macro_rules! param {
+    ($name:ident: $unit:ident($range:expr) = $default:expr, $help:expr) => {{
+        const RANGE: std::ops::RangeInclusive<u64> = $range;
+        workload::Param {
+            name: stringify!($name),
+            unit: workload::Unit::$unit,
+            default: $default,
+            min: *RANGE.start(),
+            max: *RANGE.end(),
+            help: $help,
+        }
+    }};
+}
+
+/// A structure with a field for each of a program's parameters, which are given as rows of [`param`].
+macro_rules! params {
+    (struct $program:ident { $($name:ident: $unit:ident($range:expr) = $default:expr, $help:expr;)* }) => {
+        #[derive(Clone, Copy)]
+        struct $program {
+            $($name: u64,)*
+        }
+
+        impl $program {
+            const PARAMS: &'static [workload::Param] =
+                &[$($crate::benchmark::param!($name: $unit($range) = $default, $help)),*];
+
+            fn new(args: &workload::Args) -> $program {
+                $program {
+                    $($name: args.get(stringify!($name)),)*
+                }
+            }
+        }
+    };
+}
+
+pub(crate) use {param, params};
+
 /// A benchmark program.
 pub(crate) struct Benchmark {
     pub(crate) name: &'static str,

@@ -1,34 +1,21 @@
 //! Threads that only compute for some time, which shows throughput and fairness.
 
-use crate::benchmark::{Benchmark, Model};
+use crate::benchmark::{Benchmark, Model, params};
 use machine::Machine;
-use workload::{
-    Args, Better, Env, Goal, Metric, MetricId, Op, Param, Program, Role, Start, TaskSpec, Unit,
-};
+use workload::{Better, Env, Goal, Metric, MetricId, Op, Program, Role, Start, TaskSpec, Unit};
 
-const PARAMS: &[Param] = &[
-    Param {
-        name: "threads",
-        unit: Unit::Count,
-        default: 4,
-        min: 1,
-        max: 4096,
-        help: "the number of threads that compute (default 4)",
-    },
-    Param {
-        name: "duration",
-        unit: Unit::S,
-        default: 1_000_000_000,
-        min: 1_000_000,
-        max: 3_600_000_000_000,
-        help: "the time for which the threads compute (default 1s)",
-    },
-];
+params! {
+    struct Busy {
+        threads: Count(1..=4096) = 4, "the number of threads that compute (default 4)";
+        duration: S(1_000_000..=3_600_000_000_000) = 1_000_000_000,
+            "the time for which the threads compute (default 1s)";
+    }
+}
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "busy",
     description: "busy loops for a fixed time: work done, and each thread's share",
-    params: PARAMS,
+    params: Busy::PARAMS,
     metrics: &[
         Metric::throughput("work", "s"),
         Metric::new("thread_work", Unit::S, Better::Higher, Role::Detail),
@@ -57,20 +44,6 @@ const LEFT: usize = 0;
 const CHUNKS: usize = 1;
 const MOST: usize = 2;
 const FEWEST: usize = 3;
-
-struct Busy {
-    threads: u64,
-    duration: u64,
-}
-
-impl Busy {
-    fn new(args: &Args) -> Busy {
-        Busy {
-            threads: args.get("threads"),
-            duration: args.get("duration"),
-        }
-    }
-}
 
 impl Model for Busy {
     fn start(&self, _machine: &Machine) -> Start {

@@ -6,60 +6,30 @@
 //! part of the latency. The first thread that finds the duration over ends the run. The main thread prints the
 //! statistics every 10 ms, as without `-q`. Latencies are fractions of a microsecond; cyclictest rounds down.
 
-use crate::benchmark::{Benchmark, CREATE_WORK, Model};
+use crate::benchmark::{Benchmark, CREATE_WORK, Model, params};
 use machine::{CpuMask, Machine};
 use workload::{
-    Args, Better, Env, Goal, Metric, MetricId, Op, Param, Program, Role, SchedPolicy, Start,
-    TaskSpec, Unit,
+    Better, Env, Goal, Metric, MetricId, Op, Program, Role, SchedPolicy, Start, TaskSpec, Unit,
 };
 
-const PARAMS: &[Param] = &[
-    Param {
-        name: "threads",
-        unit: Unit::Count,
-        default: 2,
-        min: 1,
-        max: 1024,
-        help: "cyclictest's -t NUM (default 2; cyclictest without -t starts 1)",
-    },
-    Param {
-        name: "interval",
-        unit: Unit::Us,
-        default: 1_000_000,
-        min: 1_000,
-        max: 1_000_000_000_000,
-        help: "the first thread's interval; cyclictest's -i (default 1000us)",
-    },
-    Param {
-        name: "distance",
-        unit: Unit::Us,
-        default: 500_000,
-        min: 0,
-        max: 1_000_000_000_000,
-        help: "the increase of the interval from thread to thread; cyclictest's -d (default 500us)",
-    },
-    Param {
-        name: "priority",
-        unit: Unit::Count,
-        default: 0,
-        min: 0,
-        max: 99,
-        help: "SCHED_FIFO priority of the threads, cyclictest's -p; 0 is SCHED_OTHER (default)",
-    },
-    Param {
-        name: "duration",
-        unit: Unit::S,
-        default: 10_000_000_000,
-        min: 1_000_000,
-        max: 3_600_000_000_000,
-        help: "cyclictest's -D (default 10 s; cyclictest without -D never ends)",
-    },
-];
+params! {
+    struct Cyclictest {
+        threads: Count(1..=1024) = 2, "cyclictest's -t NUM (default 2; cyclictest without -t starts 1)";
+        interval: Us(1_000..=1_000_000_000_000) = 1_000_000,
+            "the first thread's interval; cyclictest's -i (default 1000us)";
+        distance: Us(0..=1_000_000_000_000) = 500_000,
+            "the increase of the interval from thread to thread; cyclictest's -d (default 500us)";
+        priority: Count(0..=99) = 0,
+            "SCHED_FIFO priority of the threads, cyclictest's -p; 0 is SCHED_OTHER (default)";
+        duration: S(1_000_000..=3_600_000_000_000) = 10_000_000_000,
+            "cyclictest's -D (default 10 s; cyclictest without -D never ends)";
+    }
+}
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "cyclictest",
     description: "cyclictest -a -n: wakeup latency of pinned periodic threads",
-    params: PARAMS,
+    params: Cyclictest::PARAMS,
     metrics: &[
         Metric::new(
             "latency",
@@ -99,26 +69,6 @@ const SUM: usize = 2;
 const LEAST: usize = 3;
 const GREATEST: usize = 4;
 
-struct Cyclictest {
-    threads: u64,
-    interval: u64,
-    distance: u64,
-    priority: u8,
-    duration: u64,
-}
-
-impl Cyclictest {
-    fn new(args: &Args) -> Cyclictest {
-        Cyclictest {
-            threads: args.get("threads"),
-            interval: args.get("interval"),
-            distance: args.get("distance"),
-            priority: args.get("priority") as u8,
-            duration: args.get("duration"),
-        }
-    }
-}
-
 impl Model for Cyclictest {
     fn start(&self, machine: &Machine) -> Start {
         let online: Vec<usize> = machine.all_cpus().iter().collect();
@@ -126,7 +76,7 @@ impl Model for Cyclictest {
             .map(|index| Thread {
                 step: Step::Pin,
                 cpu: online[index as usize % online.len()],
-                priority: self.priority,
+                priority: self.priority as u8,
                 interval: self.interval + index * self.distance,
                 duration: self.duration,
                 stop: 0,

@@ -5,60 +5,28 @@
 //! waits, and does the next part itself. One or two processes are thus runnable at a time, each for a short time, and a
 //! child begins just before its parent waits.
 
-use crate::benchmark::{Benchmark, Model};
+use crate::benchmark::{Benchmark, Model, params};
 use machine::Machine;
-use workload::{
-    Better, Env, Goal, Metric, MetricId, Op, Param, Program, Role, Start, TaskSpec, Unit,
-};
+use workload::{Better, Env, Goal, Metric, MetricId, Op, Program, Role, Start, TaskSpec, Unit};
 
-const PARAMS: &[Param] = &[
-    Param {
-        name: "commands",
-        unit: Unit::Count,
-        default: 200,
-        min: 1,
-        max: 1_000_000,
-        help: "commands that the shell runs (default 200)",
-    },
-    Param {
-        name: "depth",
-        unit: Unit::Count,
-        default: 2,
-        min: 1,
-        max: 10,
-        help: "processes of a command, each the parent of the next (default 2: a driver and a compiler)",
-    },
-    Param {
-        name: "shell",
-        unit: Unit::Us,
-        default: 500_000,
-        min: 0,
-        max: 10_000_000_000,
-        help: "the shell's work between two commands, at the reference speed (default 500 us, an \
-               assumption)",
-    },
-    Param {
-        name: "least",
-        unit: Unit::Us,
-        default: 1_000_000,
-        min: 1_000,
-        max: 10_000_000_000,
-        help: "the minimum work of a process, at the reference speed (default 1 ms, an assumption)",
-    },
-    Param {
-        name: "most",
-        unit: Unit::Us,
-        default: 10_000_000,
-        min: 1_000,
-        max: 10_000_000_000,
-        help: "the maximum work of a process, which is random between least and most (default 10 ms, an assumption)",
-    },
-];
+params! {
+    struct Setup {
+        commands: Count(1..=1_000_000) = 200, "commands that the shell runs (default 200)";
+        depth: Count(1..=10) = 2,
+            "processes of a command, each the parent of the next (default 2: a driver and a compiler)";
+        shell: Us(0..=10_000_000_000) = 500_000,
+            "the shell's work between two commands, at the reference speed (default 500 us, an assumption)";
+        least: Us(1_000..=10_000_000_000) = 1_000_000,
+            "the minimum work of a process, at the reference speed (default 1 ms, an assumption)";
+        most: Us(1_000..=10_000_000_000) = 10_000_000,
+            "the maximum work of a process, which is random between least and most (default 10 ms, an assumption)";
+    }
+}
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "fork-chain",
     description: "a shell's commands one after the other, as in configure: processes that fork and wait",
-    params: PARAMS,
+    params: Setup::PARAMS,
     metrics: &[
         Metric::makespan("time"),
         Metric::new(
@@ -68,15 +36,7 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
             Role::Explains(Goal::Throughput),
         ),
     ],
-    make: |args| {
-        Box::new(Setup {
-            commands: args.get("commands"),
-            depth: args.get("depth"),
-            shell: args.get("shell"),
-            least: args.get("least"),
-            most: args.get("most"),
-        })
-    },
+    make: |args| Box::new(Setup::new(args)),
 };
 
 const TIME: MetricId = 0;
@@ -93,15 +53,6 @@ const EXEC_WORK: u64 = 300_000;
 const SINCE: usize = 0;
 const NR_CPUS: usize = 1;
 const SEEN: usize = 2;
-
-#[derive(Clone, Copy)]
-struct Setup {
-    commands: u64,
-    depth: u64,
-    shell: u64,
-    least: u64,
-    most: u64,
-}
 
 impl Setup {
     fn process(self, depth: u64) -> Op {

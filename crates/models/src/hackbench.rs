@@ -7,83 +7,37 @@
 //! `loops` times; the senders of a group share the sending end of a receiver's socket. The clock stops when all
 //! children have been reaped.
 
-use crate::benchmark::{Benchmark, Model};
+use crate::benchmark::{Benchmark, Model, params};
 use machine::Machine;
-use workload::{
-    Args, Env, Metric, MetricId, Op, Param, Program, Start, StreamId, StreamKind, TaskSpec, Unit,
-};
+use workload::{Env, Metric, MetricId, Op, Program, Start, StreamId, StreamKind, TaskSpec};
 
 /// The memory that a child uses between two switches, in bytes: the child's buffer and stack, and in the kernel another
 /// stack, a socket and a message. The size is an assumption.
 const FOOTPRINT: u64 = 4 << 10;
 
-const PARAMS: &[Param] = &[
-    Param {
-        name: "groups",
-        unit: Unit::Count,
-        default: 10,
-        min: 1,
-        max: 1000,
-        help: "hackbench's --groups (default 10)",
-    },
-    Param {
-        name: "fds",
-        unit: Unit::Count,
-        default: 20,
-        min: 1,
-        max: 1000,
-        help: "the number of senders, and of receivers, in a group; hackbench's --fds (default 20)",
-    },
-    Param {
-        name: "loops",
-        unit: Unit::Count,
-        default: 100,
-        min: 1,
-        max: 1_000_000,
-        help: "messages from each sender to each receiver; hackbench's --loops (default 100)",
-    },
-    Param {
-        name: "datasize",
-        unit: Unit::Count,
-        default: 100,
-        min: 1,
-        max: 100_000,
-        help: "bytes of a message; hackbench's --datasize (default 100)",
-    },
-    Param {
-        name: "write_work",
-        unit: Unit::Us,
-        default: 9_200,
-        min: 0,
-        max: 1_000_000_000,
-        help: "work of one write(2) at the reference speed; with read_work calibrated on a run of \
-               the default settings in 3.55 s on two Cortex-A15 of ARM's TC2 (17.7 us per \
-               message, including switches)",
-    },
-    Param {
-        name: "read_work",
-        unit: Unit::Us,
-        default: 8_100,
-        min: 0,
-        max: 1_000_000_000,
-        help: "work of one read(2) at the reference speed; see write_work",
-    },
-    Param {
-        name: "buffer",
-        unit: Unit::Count,
-        default: 278,
-        min: 1,
-        max: 1_000_000,
-        help: "messages that a socket holds; Linux charges the whole sk_buff, 768 bytes for messages of up to \
-               192, to the socket's send buffer (net.core.wmem_default, 212992 bytes); the same number was \
-               counted on x86-64",
-    },
-];
+params! {
+    struct Setup {
+        groups: Count(1..=1000) = 10, "hackbench's --groups (default 10)";
+        fds: Count(1..=1000) = 20,
+            "the number of senders, and of receivers, in a group; hackbench's --fds (default 20)";
+        loops: Count(1..=1_000_000) = 100,
+            "messages from each sender to each receiver; hackbench's --loops (default 100)";
+        datasize: Count(1..=100_000) = 100, "bytes of a message; hackbench's --datasize (default 100)";
+        write_work: Us(0..=1_000_000_000) = 9_200,
+            "work of one write(2) at the reference speed; with read_work calibrated on a run of the default \
+             settings in 3.55 s on two Cortex-A15 of ARM's TC2 (17.7 us per message, including switches)";
+        read_work: Us(0..=1_000_000_000) = 8_100, "work of one read(2) at the reference speed; see write_work";
+        buffer: Count(1..=1_000_000) = 278,
+            "messages that a socket holds; Linux charges the whole sk_buff, 768 bytes for messages of up to 192, \
+             to the socket's send buffer (net.core.wmem_default, 212992 bytes); the same number was counted on \
+             x86-64";
+    }
+}
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "hackbench",
     description: "hackbench: groups of senders and receivers over Unix stream sockets",
-    params: PARAMS,
+    params: Setup::PARAMS,
     metrics: &[Metric::makespan("time")],
     make: |args| Box::new(Setup::new(args)),
 };
@@ -102,34 +56,9 @@ const WAKE: StreamId = 1;
 /// The first receiver's socket.
 const FIRST_SOCKET: StreamId = 2;
 
-#[derive(Clone, Copy)]
-struct Setup {
-    groups: u64,
-    fds: u64,
-    loops: u64,
-    datasize: u64,
-    write_work: u64,
-    read_work: u64,
-    buffer: u64,
-}
-
 impl Setup {
     fn children(&self) -> u64 {
         self.groups * self.fds * 2
-    }
-}
-
-impl Setup {
-    fn new(args: &Args) -> Setup {
-        Setup {
-            groups: args.get("groups"),
-            fds: args.get("fds"),
-            loops: args.get("loops"),
-            datasize: args.get("datasize"),
-            write_work: args.get("write_work"),
-            read_work: args.get("read_work"),
-            buffer: args.get("buffer"),
-        }
     }
 }
 

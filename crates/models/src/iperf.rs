@@ -3,39 +3,20 @@
 //! The client writes, or reads, 128 KiB at a time. The kernel's work on the thread's behalf
 //! (copying, TCP) is the thread's own time; the network adapter's interrupts are not.
 
-use crate::benchmark::{Benchmark, Model};
+use crate::benchmark::{Benchmark, Model, param};
 use machine::Machine;
 use machine::input::BadInput;
 use workload::{
-    Args, Direction, Env, Metric, MetricId, Op, Param, Program, Start, StreamKind, TaskSpec, Unit,
+    Args, Direction, Env, Metric, MetricId, Op, Param, Program, Start, StreamKind, TaskSpec,
 };
 
 const PARAMS: &[Param] = &[
-    Param {
-        name: "time",
-        unit: Unit::S,
-        default: 10_000_000_000,
-        min: 1_000_000,
-        max: 3_600_000_000_000,
-        help: "the duration of the transfer, iperf's -t (default 10s)",
-    },
-    Param {
-        name: "receive",
-        unit: Unit::Count,
-        default: 0,
-        min: 0,
-        max: 1,
-        help: "1 to receive instead of transmitting (default 0)",
-    },
-    Param {
-        name: "kib",
-        unit: Unit::Us,
-        default: 10_000,
-        min: 10,
-        max: 1_000_000,
-        help: "the task's work for a KiB at the reference speed (default 10us, an assumption: a \
-               Cortex-A53 copies data and passes it through TCP at 100 MB per second)",
-    },
+    param!(time: S(1_000_000..=3_600_000_000_000) = 10_000_000_000,
+        "the duration of the transfer, iperf's -t (default 10s)"),
+    param!(receive: Count(0..=1) = 0, "1 to receive instead of transmitting (default 0)"),
+    param!(kib: Us(10..=1_000_000) = 10_000,
+        "the task's work for a KiB at the reference speed (default 10us, an assumption: a Cortex-A53 copies data \
+         and passes it through TCP at 100 MB per second)"),
 ];
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {

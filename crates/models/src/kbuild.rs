@@ -6,66 +6,29 @@
 //! shell, which starts the gcc driver, which runs cc1 and as at the same time with a pipe between them. Then the shell
 //! starts fixdep, rm and mv, which record the dependencies. When the objects are complete, ld links them, alone.
 
-use crate::benchmark::{Benchmark, Model};
+use crate::benchmark::{Benchmark, Model, param};
 use machine::Machine;
 use workload::{
-    Args, Env, Metric, MetricId, Op, Param, Program, Start, StreamId, StreamKind, TaskSpec, Unit,
+    Args, Env, Metric, MetricId, Op, Param, Program, Start, StreamId, StreamKind, TaskSpec,
 };
 
 const PARAMS: &[Param] = &[
-    Param {
-        name: "jobs",
-        unit: Unit::Count,
-        default: 8,
-        min: 1,
-        max: 4096,
-        help: "make's -j (default 8)",
-    },
-    Param {
-        name: "objects",
-        unit: Unit::Count,
-        default: 2000,
-        min: 1,
-        max: 1_000_000,
-        help: "files to compile; about as many as in an x86 defconfig of Linux 3.9 (default 2000)",
-    },
-    Param {
-        name: "compile",
-        unit: Unit::Us,
-        default: 190_000_000,
-        min: 1_000_000,
-        max: 3_600_000_000_000,
-        help: "average work of compiling an object (cc1 and as), at the reference speed; calibrated on \
-               209 s for -j2 on two Xeons E5 under Linux 3.9's balancing (default 190 ms)",
-    },
-    Param {
-        name: "serial",
-        unit: Unit::S,
-        default: 15_000_000_000,
-        min: 0,
-        max: 3_600_000_000_000,
-        help: "serial work of a single process, at the reference speed: a fifth before the \
-               objects (reading makefiles), the rest after (linking, kallsyms); calibrated on 38 s for -j32 \
-               beside 209 s for -j2 on two Xeons E5 (default 15s)",
-    },
-    Param {
-        name: "io",
-        unit: Unit::Us,
-        default: 2_000_000,
-        min: 0,
-        max: 10_000_000_000,
-        help: "the wait for the disk when the source is read, and again when the object is written; an assumption: \
-               most is in the page cache (default 2 ms)",
-    },
-    Param {
-        name: "footprint",
-        unit: Unit::Count,
-        default: 256,
-        min: 0,
-        max: 1 << 20,
-        help: "a compiler's working set between two switches in KiB, which the compiler fetches again after a \
-               migration; an assumption: a full second-level cache (default 256)",
-    },
+    param!(jobs: Count(1..=4096) = 8, "make's -j (default 8)"),
+    param!(objects: Count(1..=1_000_000) = 2000,
+        "files to compile; about as many as in an x86 defconfig of Linux 3.9 (default 2000)"),
+    param!(compile: Us(1_000_000..=3_600_000_000_000) = 190_000_000,
+        "average work of compiling an object (cc1 and as), at the reference speed; calibrated on 209 s for -j2 on \
+         two Xeons E5 under Linux 3.9's balancing (default 190 ms)"),
+    param!(serial: S(0..=3_600_000_000_000) = 15_000_000_000,
+        "serial work of a single process, at the reference speed: a fifth before the objects (reading makefiles), \
+         the rest after (linking, kallsyms); calibrated on 38 s for -j32 beside 209 s for -j2 on two Xeons E5 \
+         (default 15s)"),
+    param!(io: Us(0..=10_000_000_000) = 2_000_000,
+        "the wait for the disk when the source is read, and again when the object is written; an assumption: most \
+         is in the page cache (default 2 ms)"),
+    param!(footprint: Count(0..=1 << 20) = 256,
+        "a compiler's working set between two switches in KiB, which the compiler fetches again after a migration; \
+         an assumption: a full second-level cache (default 256)"),
 ];
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {

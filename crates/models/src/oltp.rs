@@ -9,7 +9,7 @@
 //! Locks of rows and reads from the disk are not modelled. Network hardware is not, either, because both programs run
 //! on one machine.
 
-use crate::benchmark::{Benchmark, Model};
+use crate::benchmark::{Benchmark, Model, param};
 use machine::Machine;
 use workload::{
     Args, Better, Env, Goal, Metric, MetricId, MutexId, Op, Param, Program, Role, Start, StreamId,
@@ -17,63 +17,20 @@ use workload::{
 };
 
 const PARAMS: &[Param] = &[
-    Param {
-        name: "threads",
-        unit: Unit::Count,
-        default: 16,
-        min: 1,
-        max: 4096,
-        help: "clients, each with a thread in the database; sysbench's --threads (default 16; the \
-               program's is 1)",
-    },
-    Param {
-        name: "client_work",
-        unit: Unit::Us,
-        default: 15_000,
-        min: 0,
-        max: 1_000_000_000,
-        help: "a client's work for a statement and its reply; an assumption (default 15 us)",
-    },
-    Param {
-        name: "row_work",
-        unit: Unit::Us,
-        default: 50_000,
-        min: 0,
-        max: 1_000_000_000,
-        help: "the database's work for a select of one row, BEGIN or COMMIT; an assumption (default 50 us)",
-    },
-    Param {
-        name: "range_work",
-        unit: Unit::Us,
-        default: 150_000,
-        min: 0,
-        max: 1_000_000_000,
-        help: "the database's work for a select of 100 rows, sysbench's --range-size; an assumption (default 150 us)",
-    },
-    Param {
-        name: "write_work",
-        unit: Unit::Us,
-        default: 80_000,
-        min: 0,
-        max: 1_000_000_000,
-        help: "the database's work for an update, a delete or an insert; an assumption (default 80 us)",
-    },
-    Param {
-        name: "flush",
-        unit: Unit::Us,
-        default: 100_000,
-        min: 0,
-        max: 1_000_000_000,
-        help: "the wait for the disk when the log is written; an assumption, for a flash disk (default 100 us)",
-    },
-    Param {
-        name: "time",
-        unit: Unit::S,
-        default: 2_000_000_000,
-        min: 1_000_000,
-        max: 3_600_000_000_000,
-        help: "the time after which no transaction begins (default 2 s; sysbench's is 10 s)",
-    },
+    param!(threads: Count(1..=4096) = 16,
+        "clients, each with a thread in the database; sysbench's --threads (default 16; the program's is 1)"),
+    param!(client_work: Us(0..=1_000_000_000) = 15_000,
+        "a client's work for a statement and its reply; an assumption (default 15 us)"),
+    param!(row_work: Us(0..=1_000_000_000) = 50_000,
+        "the database's work for a select of one row, BEGIN or COMMIT; an assumption (default 50 us)"),
+    param!(range_work: Us(0..=1_000_000_000) = 150_000,
+        "the database's work for a select of 100 rows, sysbench's --range-size; an assumption (default 150 us)"),
+    param!(write_work: Us(0..=1_000_000_000) = 80_000,
+        "the database's work for an update, a delete or an insert; an assumption (default 80 us)"),
+    param!(flush: Us(0..=1_000_000_000) = 100_000,
+        "the wait for the disk when the log is written; an assumption, for a flash disk (default 100 us)"),
+    param!(time: S(1_000_000..=3_600_000_000_000) = 2_000_000_000,
+        "the time after which no transaction begins (default 2 s; sysbench's is 10 s)"),
 ];
 
 const METRICS: &[Metric] = &[

@@ -7,28 +7,16 @@ pub(crate) mod blackscholes;
 pub(crate) mod bodytrack;
 pub(crate) mod streamcluster;
 
-use crate::benchmark::CREATE_WORK;
-use workload::{CpuBound, Env, Metric, MetricId, Op, Param, TaskSpec, Unit};
+use crate::benchmark::{CREATE_WORK, param};
+use workload::{CpuBound, Env, Metric, MetricId, Op, Param, TaskSpec};
 
 const TIME: MetricId = 0;
 
-const THREADS: Param = Param {
-    name: "threads",
-    unit: Unit::Count,
-    default: 4,
-    min: 1,
-    max: 1024,
-    help: "the number of threads that compute; PARSEC's -n (default 4)",
-};
+const THREADS: Param = param!(threads: Count(1..=1024) = 4,
+    "the number of threads that compute; PARSEC's -n (default 4)");
 
-const SCALE: Param = Param {
-    name: "scale",
-    unit: Unit::Count,
-    default: 1,
-    min: 1,
-    max: 100,
-    help: "divide all repeated work by this, and multiply the reported time by it (default 1)",
-};
+const SCALE: Param = param!(scale: Count(1..=100) = 1,
+    "divide all repeated work by this, and multiply the reported time by it (default 1)");
 
 const METRICS: &[Metric] = &[Metric::makespan("time")];
 

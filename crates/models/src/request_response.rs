@@ -6,63 +6,23 @@
 //! 2.4's `nettest_bsd.c` (`send_tcp_rr()`), and tbench 4's `sockio.c` and `tbench_srv.c`. In both, each client has a
 //! server process of its own.
 
-use crate::benchmark::{Benchmark, Model};
+use crate::benchmark::{Benchmark, Model, param};
 use machine::Machine;
-use workload::{
-    Args, Env, Metric, MetricId, Op, Param, Program, Start, StreamId, StreamKind, TaskSpec, Unit,
-};
+use workload::{Args, Env, Metric, MetricId, Op, Program, Start, StreamId, StreamKind, TaskSpec};
 
-macro_rules! params {
+/// The parameters, with these defaults and this source of the two works.
+macro_rules! pairs {
     ($pairs:literal, $request:literal, $reply:literal, $client:literal, $server:literal, $from:literal) => {
         &[
-            Param {
-                name: "pairs",
-                unit: Unit::Count,
-                default: $pairs,
-                min: 1,
-                max: 10_000,
-                help: concat!("clients, each with a server (default ", $pairs, ")"),
-            },
-            Param {
-                name: "request",
-                unit: Unit::Count,
-                default: $request,
-                min: 1,
-                max: SOCKET,
-                help: concat!("bytes of a request (default ", $request, ")"),
-            },
-            Param {
-                name: "reply",
-                unit: Unit::Count,
-                default: $reply,
-                min: 1,
-                max: SOCKET,
-                help: concat!("bytes of a reply (default ", $reply, ")"),
-            },
-            Param {
-                name: "client_work",
-                unit: Unit::Us,
-                default: $client,
-                min: 0,
-                max: 1_000_000_000,
-                help: concat!("a client's work for a request and its reply; ", $from),
-            },
-            Param {
-                name: "server_work",
-                unit: Unit::Us,
-                default: $server,
-                min: 0,
-                max: 1_000_000_000,
-                help: concat!("a server's work for a request and its reply; ", $from),
-            },
-            Param {
-                name: "time",
-                unit: Unit::S,
-                default: 2_000_000_000,
-                min: 1_000_000,
-                max: 3_600_000_000_000,
-                help: "the duration (default 2 s; the programs' own defaults are 10 and 600 s)",
-            },
+            param!(pairs: Count(1..=10_000) = $pairs, concat!("clients, each with a server (default ", $pairs, ")")),
+            param!(request: Count(1..=SOCKET) = $request, concat!("bytes of a request (default ", $request, ")")),
+            param!(reply: Count(1..=SOCKET) = $reply, concat!("bytes of a reply (default ", $reply, ")")),
+            param!(client_work: Us(0..=1_000_000_000) = $client,
+                concat!("a client's work for a request and its reply; ", $from)),
+            param!(server_work: Us(0..=1_000_000_000) = $server,
+                concat!("a server's work for a request and its reply; ", $from)),
+            param!(time: S(1_000_000..=3_600_000_000_000) = 2_000_000_000,
+                "the duration (default 2 s; the programs' own defaults are 10 and 600 s)"),
         ]
     };
 }
@@ -72,7 +32,7 @@ const METRICS: &[Metric] = &[Metric::throughput("throughput", "1/s")];
 pub(crate) const NETPERF: Benchmark = Benchmark {
     name: "netperf",
     description: "netperf TCP_RR over loopback: pairs of processes that pass a byte back and forth",
-    params: params!(
+    params: pairs!(
         16,
         1,
         1,
@@ -87,7 +47,7 @@ pub(crate) const NETPERF: Benchmark = Benchmark {
 pub(crate) const TBENCH: Benchmark = Benchmark {
     name: "tbench",
     description: "tbench: the network half of a file server's load, over loopback",
-    params: params!(
+    params: pairs!(
         16,
         120,
         1_000,
@@ -104,7 +64,7 @@ pub(crate) const TBENCH: Benchmark = Benchmark {
 pub(crate) const PIPE: Benchmark = Benchmark {
     name: "pipe",
     description: "pipe-based context switching, as in UnixBench and perf bench: pairs pass a word back and forth",
-    params: params!(
+    params: pairs!(
         1,
         4,
         4,

@@ -10,7 +10,7 @@
 //! - Before, a messenger slept before it woke its list, and a worker computed until the clock had
 //!   advanced by a given time.
 
-use crate::benchmark::{Benchmark, CREATE_WORK, Model};
+use crate::benchmark::{Benchmark, CREATE_WORK, Model, param};
 use machine::Machine;
 use std::sync::{Arc, Mutex};
 use workload::{
@@ -18,78 +18,36 @@ use workload::{
     TaskSpec, Unit,
 };
 
-const MESSENGERS: Param = Param {
-    name: "messengers",
-    unit: Unit::Count,
-    default: 1,
-    min: 1,
-    max: 1000,
-    help: "schbench's --message-threads (default 1)",
-};
+const MESSENGERS: Param =
+    param!(messengers: Count(1..=1000) = 1, "schbench's --message-threads (default 1)");
 
-const WORKERS: Param = Param {
-    name: "workers",
-    unit: Unit::Count,
-    default: 0,
-    min: 0,
-    max: 10_000,
-    help: "workers per messenger, schbench's --threads; 0: the number of CPUs divided by the number of messengers \
-           (default 0)",
-};
+const WORKERS: Param = param!(workers: Count(0..=10_000) = 0,
+    "workers per messenger, schbench's --threads; 0: the number of CPUs divided by the number of messengers \
+     (default 0)");
 
-const TIME: Param = Param {
-    name: "time",
-    unit: Unit::S,
-    default: 3_000_000_000,
-    min: 1_000_000,
-    max: 3_600_000_000_000,
-    help: "the duration (default 3 s; the program's is 30 s)",
-};
+const TIME: Param = param!(time: S(1_000_000..=3_600_000_000_000) = 3_000_000_000,
+    "the duration (default 3 s; the program's is 30 s)");
 
 const PARAMS: &[Param] = &[
     MESSENGERS,
     WORKERS,
-    Param {
-        name: "sleep",
-        unit: Unit::Us,
-        default: 100_000,
-        min: 0,
-        max: 1_000_000_000,
-        help: "a worker's sleep before it computes; schbench's --sleep_usec (default 100 us)",
-    },
-    Param {
-        name: "work",
-        unit: Unit::Us,
-        default: 2_950_000,
-        min: 1_000,
-        max: 1_000_000_000,
-        help: "five products of two matrices of 104 x 104, the default --operations and \
-               --cache_footprint, at the reference speed; calibrated on the median request of 5112 us \
-               under EEVDF on a Core i7-13700H with its defaults (github.com/sched-ext/scx, issue 938)",
-    },
+    param!(sleep: Us(0..=1_000_000_000) = 100_000,
+        "a worker's sleep before it computes; schbench's --sleep_usec (default 100 us)"),
+    param!(work: Us(1_000..=1_000_000_000) = 2_950_000,
+        "five products of two matrices of 104 x 104, the default --operations and --cache_footprint, at the \
+         reference speed; calibrated on the median request of 5112 us under EEVDF on a Core i7-13700H with its \
+         defaults (github.com/sched-ext/scx, issue 938)"),
     TIME,
 ];
 
 const PARAMS_2016: &[Param] = &[
     MESSENGERS,
     WORKERS,
-    Param {
-        name: "sleep",
-        unit: Unit::Us,
-        default: 30_000_000,
-        min: 0,
-        max: 10_000_000_000,
-        help: "a messenger's sleep before it wakes its workers, longer by up to a quarter at random; \
-               --sleeptime (default 30 ms)",
-    },
-    Param {
-        name: "spin",
-        unit: Unit::Us,
-        default: 30_000_000,
-        min: 1_000,
-        max: 10_000_000_000,
-        help: "the time for which a worker computes, in wall-clock time; --cputime (default 30 ms)",
-    },
+    param!(sleep: Us(0..=10_000_000_000) = 30_000_000,
+        "a messenger's sleep before it wakes its workers, longer by up to a quarter at random; --sleeptime \
+         (default 30 ms)"),
+    param!(spin: Us(1_000..=10_000_000_000) = 30_000_000,
+        "the time for which a worker computes, in wall-clock time; --cputime (default 30 ms)"),
     TIME,
 ];
 

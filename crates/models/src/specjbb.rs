@@ -4,62 +4,30 @@
 //!
 //! The model has only the properties that matter to scheduling: busy threads and bursts of wakeups.
 
-use crate::benchmark::{Benchmark, Model};
+use crate::benchmark::{Benchmark, Model, params};
 use machine::Machine;
-use workload::{
-    Args, CondId, Env, Metric, MetricId, MutexId, Op, Param, Program, Start, TaskSpec, Unit,
-};
+use workload::{CondId, Env, Metric, MetricId, MutexId, Op, Program, Start, TaskSpec};
 
-const PARAMS: &[Param] = &[
-    Param {
-        name: "warehouses",
-        unit: Unit::Count,
-        default: 16,
-        min: 1,
-        max: 4096,
-        help: "the number of threads that make transactions (default 16)",
-    },
-    Param {
-        name: "duration",
-        unit: Unit::S,
-        default: 10_000_000_000,
-        min: 100_000_000,
-        max: 3_600_000_000_000,
-        help: "the time for which the threads make transactions (default 10s)",
-    },
-    Param {
-        name: "transaction",
-        unit: Unit::Us,
-        default: 25_000,
-        min: 1_000,
-        max: 1_000_000_000,
-        help: "work of a transaction at the reference speed: about 40000 per second and CPU, as in \
-               results published at that time (default 25 us)",
-    },
-    Param {
-        name: "heap",
-        unit: Unit::Count,
-        default: 400_000,
-        min: 1,
-        max: 1_000_000_000,
-        help: "the number of transactions that fill the heap: a collection every few hundred ms \
-               on such machines; an assumption (default 400000)",
-    },
-    Param {
-        name: "collection",
-        unit: Unit::Us,
-        default: 200_000_000,
-        min: 0,
-        max: 100_000_000_000,
-        help: "work of a collection at the reference speed, over all collectors; an assumption (default \
-               200 ms)",
-    },
-];
+params! {
+    struct Setup {
+        warehouses: Count(1..=4096) = 16, "the number of threads that make transactions (default 16)";
+        duration: S(100_000_000..=3_600_000_000_000) = 10_000_000_000,
+            "the time for which the threads make transactions (default 10s)";
+        transaction: Us(1_000..=1_000_000_000) = 25_000,
+            "work of a transaction at the reference speed: about 40000 per second and CPU, as in results published \
+             at that time (default 25 us)";
+        heap: Count(1..=1_000_000_000) = 400_000,
+            "the number of transactions that fill the heap: a collection every few hundred ms on such machines; an \
+             assumption (default 400000)";
+        collection: Us(0..=100_000_000_000) = 200_000_000,
+            "work of a collection at the reference speed, over all collectors; an assumption (default 200 ms)";
+    }
+}
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "specjbb",
     description: "transactions by busy threads, stopped now and then for a parallel garbage collection",
-    params: PARAMS,
+    params: Setup::PARAMS,
     metrics: &[Metric::throughput("throughput", "1/s")],
     make: |args| Box::new(Setup::new(args)),
 };
@@ -84,27 +52,6 @@ const FULL: usize = 4;
 const COLLECTING: usize = 5;
 const COLLECTIONS: usize = 6;
 const COLLECTED: usize = 7;
-
-#[derive(Clone, Copy)]
-struct Setup {
-    warehouses: u64,
-    duration: u64,
-    transaction: u64,
-    heap: u64,
-    collection: u64,
-}
-
-impl Setup {
-    fn new(args: &Args) -> Setup {
-        Setup {
-            warehouses: args.get("warehouses"),
-            duration: args.get("duration"),
-            transaction: args.get("transaction"),
-            heap: args.get("heap"),
-            collection: args.get("collection"),
-        }
-    }
-}
 
 impl Model for Setup {
     fn start(&self, _machine: &Machine) -> Start {

@@ -6,77 +6,32 @@
 //! OpenMP's barriers. Each operation of the language model's graph ends with a barrier, and each thread gets an equal
 //! part of the operation.
 
-use crate::benchmark::{Benchmark, CREATE_WORK, Model};
+use crate::benchmark::{Benchmark, CREATE_WORK, Model, params};
 use machine::Machine;
-use workload::{
-    Args, Better, Env, Goal, Metric, MetricId, Op, Param, Program, Role, Start, TaskSpec, Unit,
-};
+use workload::{Better, Env, Goal, Metric, MetricId, Op, Program, Role, Start, TaskSpec, Unit};
 
-const PARAMS: &[Param] = &[
-    Param {
-        name: "threads",
-        unit: Unit::Count,
-        default: 4,
-        min: 1,
-        max: 1024,
-        help: "llama.cpp's --threads (default 4)",
-    },
-    Param {
-        name: "barriers",
-        unit: Unit::Count,
-        default: 1000,
-        min: 1,
-        max: 100_000,
-        help: "barriers per step; llama.cpp has one per operation, a thousand or more per \
-               token for a model with 32 layers (default 1000, an estimate)",
-    },
-    Param {
-        name: "work",
-        unit: Unit::Us,
-        default: 100_000_000,
-        min: 1_000,
-        max: 1_000_000_000_000,
-        help: "the work of a step, of all threads together, at the reference speed (default 100 ms)",
-    },
-    Param {
-        name: "spin",
-        unit: Unit::Us,
-        default: FOREVER,
-        min: 0,
-        max: FOREVER,
-        help: "polling in a barrier before a thread sleeps, at the reference speed; 0: none (default: it \
-               never sleeps)",
-    },
-    Param {
-        name: "time",
-        unit: Unit::S,
-        default: 5_000_000_000,
-        min: 1_000_000,
-        max: 3_600_000_000_000,
-        help: "the time after which no step begins (default 5s)",
-    },
-    Param {
-        name: "delay",
-        unit: Unit::S,
-        default: 0,
-        min: 0,
-        max: 3_600_000_000_000,
-        help: "the start time (default: at once)",
-    },
-    Param {
-        name: "steps",
-        unit: Unit::Count,
-        default: 1_000_000,
-        min: 1,
-        max: 1_000_000,
-        help: "the maximum number of steps (default: as many as fit into the time)",
-    },
-];
+params! {
+    struct Setup {
+        threads: Count(1..=1024) = 4, "llama.cpp's --threads (default 4)";
+        barriers: Count(1..=100_000) = 1000,
+            "barriers per step; llama.cpp has one per operation, a thousand or more per token for a model with 32 \
+             layers (default 1000, an estimate)";
+        work: Us(1_000..=1_000_000_000_000) = 100_000_000,
+            "the work of a step, of all threads together, at the reference speed (default 100 ms)";
+        spin: Us(0..=FOREVER) = FOREVER,
+            "polling in a barrier before a thread sleeps, at the reference speed; 0: none (default: it never \
+             sleeps)";
+        time: S(1_000_000..=3_600_000_000_000) = 5_000_000_000, "the time after which no step begins (default 5s)";
+        delay: S(0..=3_600_000_000_000) = 0, "the start time (default: at once)";
+        steps: Count(1..=1_000_000) = 1_000_000,
+            "the maximum number of steps (default: as many as fit into the time)";
+    }
+}
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "spin-barrier",
     description: "equal shares of steps between barriers that poll, or sleep, as in llama.cpp",
-    params: PARAMS,
+    params: Setup::PARAMS,
     metrics: &[
         Metric::throughput("steps", "1/s"),
         Metric::new(
@@ -108,30 +63,7 @@ const STEP_BEGAN: usize = 5;
 const DONE: usize = 6;
 const WORDS: usize = 7;
 
-#[derive(Clone, Copy)]
-struct Setup {
-    threads: u64,
-    barriers: u64,
-    work: u64,
-    spin: u64,
-    time: u64,
-    steps: u64,
-    delay: u64,
-}
-
 impl Setup {
-    fn new(args: &Args) -> Setup {
-        Setup {
-            threads: args.get("threads"),
-            barriers: args.get("barriers"),
-            work: args.get("work"),
-            spin: args.get("spin"),
-            time: args.get("time"),
-            steps: args.get("steps"),
-            delay: args.get("delay"),
-        }
-    }
-
     /// A thread that first creates `others`.
     fn thread(self, others: u64) -> TaskSpec {
         let thread = Thread {

@@ -6,7 +6,7 @@
 //! for remaining requests without the counter's mutex and then takes the mutex to count its request, so up to threads -
 //! 1 additional requests may be done.
 
-use crate::benchmark::{Benchmark, CREATE_WORK, Model};
+use crate::benchmark::{Benchmark, CREATE_WORK, Model, param};
 use machine::input::BadInput;
 use machine::{CpuMask, Machine};
 use workload::{
@@ -15,50 +15,17 @@ use workload::{
 };
 
 const PARAMS: &[Param] = &[
-    Param {
-        name: "threads",
-        unit: Unit::Count,
-        default: 1,
-        min: 1,
-        max: 4096,
-        help: "sysbench's --num-threads (default 1)",
-    },
-    Param {
-        name: "requests",
-        unit: Unit::Count,
-        default: 1000,
-        min: 1,
-        max: 1_000_000,
-        help: "requests per thread; sysbench's --max-requests is this number times the number of threads, \
-               because published times of `--max-requests=1000` grow with the number of threads as if each \
-               thread made 1000",
-    },
-    Param {
-        name: "request",
-        unit: Unit::Us,
-        default: 16_470_000,
-        min: 1_000,
-        max: 1_000_000_000,
-        help: "work of one request at the reference speed; the default is --cpu-max-prime=10000 on a \
-               Cortex-A15 of ARM's TC2, calibrated on 1000 requests in 16.47 s by one thread",
-    },
-    Param {
-        name: "time",
-        unit: Unit::S,
-        default: 0,
-        min: 0,
-        max: 3_600_000_000_000,
-        help: "sysbench's --max-time: no request begins later than this after the start (default 0: \
-               any time)",
-    },
-    Param {
-        name: "cpu",
-        unit: Unit::Count,
-        default: 0,
-        min: 0,
-        max: machine::MAX_CPUS as u64 - 1,
-        help: "the only CPU that the threads may use, as with `taskset -c` (default: all)",
-    },
+    param!(threads: Count(1..=4096) = 1, "sysbench's --num-threads (default 1)"),
+    param!(requests: Count(1..=1_000_000) = 1000,
+        "requests per thread; sysbench's --max-requests is this number times the number of threads, because \
+         published times of `--max-requests=1000` grow with the number of threads as if each thread made 1000"),
+    param!(request: Us(1_000..=1_000_000_000) = 16_470_000,
+        "work of one request at the reference speed; the default is --cpu-max-prime=10000 on a Cortex-A15 of ARM's \
+         TC2, calibrated on 1000 requests in 16.47 s by one thread"),
+    param!(time: S(0..=3_600_000_000_000) = 0,
+        "sysbench's --max-time: no request begins later than this after the start (default 0: any time)"),
+    param!(cpu: Count(0..=machine::MAX_CPUS as u64 - 1) = 0,
+        "the only CPU that the threads may use, as with `taskset -c` (default: all)"),
 ];
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {

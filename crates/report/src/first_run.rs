@@ -339,14 +339,9 @@ fn spread(bin_ns: u64, from: u64, to: u64, mut add: impl FnMut(usize, u64)) {
 
 /// A thread's name without the number of its instance.
 pub(super) fn base(name: &str) -> &str {
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     match name.rsplit_once('-') {
-        Some((base, number))
-            if !base.is_empty()
-                && !number.is_empty()
-                && number.bytes().all(|byte| byte.is_ascii_digit()) =>
-        {
-            base
-        }
+        Some((base, instance)) if !base.is_empty() && number(instance) => base,
         _ => name,
     }
 }

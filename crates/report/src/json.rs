@@ -61,36 +61,12 @@
 use crate::Page;
 use lab::{Comparison, Entry, Finding, Findings, Measured, Pooled, Reproduction};
 use serde::Serialize;
+use serde_json::{Value, json};
 use simulator::Part;
 use std::collections::BTreeMap;
 use workload::{Better, Goal};
 
 const SCHEMA: u32 = 2;
-
-#[derive(Serialize)]
-struct Reproductions<'a> {
-    schema: u32,
-    experiments: Vec<Experiment<'a>>,
-}
-
-#[derive(Serialize)]
-struct Experiment<'a> {
-    name: &'a str,
-    source: Option<String>,
-    runs: u32,
-    asked_runs: u32,
-    seed: u64,
-    cells: Vec<Cell<'a>>,
-    remarks: Vec<Remark<'a>>,
-    left_out: &'a [String],
-    summary: Summary,
-}
-
-#[derive(Serialize)]
-struct Remark<'a> {
-    block: &'a str,
-    remark: String,
-}
 
 #[derive(Serialize)]
 pub(crate) struct Cell<'a> {
@@ -113,291 +89,135 @@ pub(crate) struct Cell<'a> {
     policy: &'a str,
 }
 
-#[derive(Serialize)]
-struct Summary {
-    mean_abs_error_pct: Option<f64>,
-    mean_abs_error_pct_of_all: Option<f64>,
-    sign_agreement_pct: Option<f64>,
-    mean_abs_error_points: Option<f64>,
-    max_abs_error_points: Option<f64>,
-}
-
-#[derive(Serialize)]
-struct Compared<'a> {
-    schema: u32,
-    machine: &'a str,
-    workload: &'a str,
-    runs: u32,
-    asked_runs: u32,
-    seed: u64,
-    seeds: Vec<String>,
-    exact: bool,
-    at_full_speed: Option<AtFullSpeed<'a>>,
-    stalled: Vec<Stalled<'a>>,
-    verdict: Vec<Verdict<'a>>,
-    results: Vec<Entered<'a>>,
-    threads: Vec<Thread<'a>>,
-    counters: Vec<Counters<'a>>,
-}
-
-#[derive(Serialize)]
-struct AtFullSpeed<'a> {
-    policy: &'a str,
-    changed: &'a str,
-    change_pct: f64,
-    change_margin_pct: Option<f64>,
-    explains: bool,
-}
-
-#[derive(Serialize)]
-struct Stalled<'a> {
-    policy: &'a str,
-    thread: String,
-    runs: usize,
-    since_s: f64,
-}
-
-#[derive(Serialize)]
-struct Thread<'a> {
-    policy: &'a str,
-    thread: String,
-    cpu_s: f64,
-    longest_wait_ms: f64,
-}
-
-#[derive(Serialize)]
-struct Entered<'a> {
-    policy: &'a str,
-    metric: &'a str,
-    unit: &'static str,
-    better: &'static str,
-    n: u64,
-    mean: Option<f64>,
-    min: Option<f64>,
-    max: Option<f64>,
-    p50: Option<f64>,
-    p95: Option<f64>,
-    p99: Option<f64>,
-    p999: Option<f64>,
-    change_pct: Option<f64>,
-    change_margin_pct: Option<f64>,
-    limit: Option<f64>,
-    goal: Option<&'static str>,
-    decides: bool,
-    part: bool,
-    judged: &'static str,
-    best: bool,
-    open: u64,
-    against_first: Option<AgainstFirst>,
-    runs: Vec<Option<OfRun>>,
-    fewest: &'a [Option<u64>],
-}
-
-#[derive(Serialize)]
-struct AgainstFirst {
-    verdict: &'static str,
-    worse: f64,
-    margin: Option<f64>,
-    unit: &'static str,
-}
-
-#[derive(Serialize)]
-struct OfRun {
-    n: u64,
-    open: u64,
-    mean: f64,
-    min: f64,
-    max: f64,
-    p50: f64,
-    p95: f64,
-    p99: f64,
-    p999: f64,
-}
-
-#[derive(Serialize)]
-struct Verdict<'a> {
-    goal: &'static str,
-    best: Vec<&'a str>,
-    worst: Option<&'a str>,
-    measures: Vec<String>,
-    standings: Vec<Standing<'a>>,
-}
-
-#[derive(Serialize)]
-struct Standing<'a> {
-    policy: &'a str,
-    change_pct: Option<f64>,
-    change_margin_pct: Option<f64>,
-    share_pct: Option<f64>,
-    lacks: Option<String>,
-    work_pct: Option<f64>,
-}
-
-#[derive(Serialize)]
-struct Counters<'a> {
-    policy: &'a str,
-    context_switches: f64,
-    migrations: f64,
-    wakeups: f64,
-    balance_calls: Option<f64>,
-    energy_j: Option<f64>,
-    energy_by_part_j: Option<BTreeMap<String, f64>>,
-    simulated_s: f64,
-    balancing: Option<BTreeMap<&'static str, f64>>,
-}
-
-#[derive(Serialize)]
-struct Shown<'a> {
-    schema: u32,
-    title: &'a str,
-    notes: &'a [String],
-    tables: Vec<ShownTable<'a>>,
-}
-
-#[derive(Serialize)]
-struct ShownTable<'a> {
-    title: &'a str,
-    header: &'a [String],
-    rows: Vec<Vec<&'a str>>,
-}
-
 /// The JSON of a page that has no format of its own.
 pub fn page(page: &Page) -> String {
-    text(&Shown {
-        schema: SCHEMA,
-        title: &page.title,
-        notes: &page.notes,
-        tables: page
-            .tables
-            .iter()
-            .map(|table| ShownTable {
-                title: &table.title,
-                header: &table.header,
-                rows: table
-                    .rows
-                    .iter()
-                    .map(|row| row.iter().map(|cell| cell.text.as_str()).collect())
-                    .collect(),
-            })
-            .collect(),
-    })
+    let tables = page.tables.iter().map(|table| {
+        let rows = table.rows.iter();
+        let rows = rows.map(|row| row.iter().map(|cell| cell.text.as_str()).collect::<Value>());
+        json!({
+            "title": table.title,
+            "header": table.header,
+            "rows": rows.collect::<Value>(),
+        })
+    });
+    text(&json!({
+        "schema": SCHEMA,
+        "title": page.title,
+        "notes": page.notes,
+        "tables": tables.collect::<Value>(),
+    }))
 }
 
 /// The JSON of `equipoise reproduce`.
 pub fn reproductions(reproductions: &[Reproduction]) -> String {
-    text(&Reproductions {
-        schema: SCHEMA,
-        experiments: reproductions.iter().map(experiment).collect(),
-    })
+    text(&json!({
+        "schema": SCHEMA,
+        "experiments": reproductions.iter().map(experiment).collect::<Value>(),
+    }))
 }
 
 /// The JSON of `equipoise compare`.
 pub fn comparison(findings: &Findings<'_>) -> String {
     let comparison = findings.comparison;
+    let runs = &comparison.runs;
+    let seeds = (0..runs.count).map(|run| seed_name(runs.seed_of(run)));
+    let at_full_speed = comparison.at_full_speed.as_ref().map(|test| {
+        json!({
+            "policy": comparison.schedulers[test.other].name(),
+            "changed": test.changed,
+            "change_pct": test.change.mean_pct,
+            "change_margin_pct": test.change.margin_pct,
+            "explains": test.explains,
+        })
+    });
     let measured = comparison.schedulers.iter().zip(&comparison.measured);
-    text(&Compared {
-        schema: SCHEMA,
-        machine: &comparison.machine.name,
-        workload: comparison.workload.name(),
-        runs: comparison.runs.count,
-        asked_runs: comparison.asked,
-        seed: comparison.runs.seed,
-        seeds: (0..comparison.runs.count)
-            .map(|run| seed_name(comparison.runs.seed_of(run)))
-            .collect(),
-        exact: !comparison.runs.noise,
-        at_full_speed: comparison.at_full_speed.as_ref().map(|test| AtFullSpeed {
-            policy: comparison.schedulers[test.other].name(),
-            changed: &test.changed,
-            change_pct: test.change.mean_pct,
-            change_margin_pct: test.change.margin_pct,
-            explains: test.explains,
-        }),
-        stalled: stalled(comparison),
-        verdict: verdict(findings),
-        results: findings.entries().map(entered).collect(),
-        threads: threads(comparison),
-        counters: measured
-            .map(|(scheduler, measured)| counters(scheduler.name(), measured))
-            .collect(),
-    })
+    let counters = measured.map(|(scheduler, measured)| counters(scheduler.name(), measured));
+    text(&json!({
+        "schema": SCHEMA,
+        "machine": comparison.machine.name,
+        "workload": comparison.workload.name(),
+        "runs": runs.count,
+        "asked_runs": comparison.asked,
+        "seed": runs.seed,
+        "seeds": seeds.collect::<Value>(),
+        "exact": !runs.noise,
+        "at_full_speed": at_full_speed,
+        "stalled": stalled(comparison),
+        "verdict": verdict(findings),
+        "results": findings.entries().map(entered).collect::<Value>(),
+        "threads": threads(comparison),
+        "counters": counters.collect::<Value>(),
+    }))
 }
 
-fn stalled(comparison: &Comparison) -> Vec<Stalled<'_>> {
+fn stalled(comparison: &Comparison) -> Value {
     let measured = comparison.schedulers.iter().zip(&comparison.measured);
     measured
         .flat_map(|(scheduler, measured)| {
             let stalled = measured.stalled().into_iter();
-            stalled.map(|(thread, runs, since_ns)| Stalled {
-                policy: scheduler.name(),
-                thread,
-                runs,
-                since_s: since_ns as f64 / 1e9,
+            stalled.map(|(thread, runs, since_ns)| {
+                json!({
+                    "policy": scheduler.name(),
+                    "thread": thread,
+                    "runs": runs,
+                    "since_s": since_ns as f64 / 1e9,
+                })
             })
         })
         .collect()
 }
 
-fn threads(comparison: &Comparison) -> Vec<Thread<'_>> {
+fn threads(comparison: &Comparison) -> Value {
     let measured = comparison.schedulers.iter().zip(&comparison.measured);
     measured
         .flat_map(|(scheduler, measured)| {
             let threads = measured.threads().into_iter();
-            threads.map(|threads| Thread {
-                policy: scheduler.name(),
-                cpu_s: threads.cpu_ns as f64 / 1e9,
-                longest_wait_ms: threads.longest_wait_ns as f64 / 1e6,
-                thread: threads.name,
+            threads.map(|threads| {
+                json!({
+                    "policy": scheduler.name(),
+                    "thread": threads.name,
+                    "cpu_s": threads.cpu_ns as f64 / 1e9,
+                    "longest_wait_ms": threads.longest_wait_ns as f64 / 1e6,
+                })
             })
         })
         .collect()
 }
 
-fn text(value: &impl Serialize) -> String {
-    // The types above have string keys and no fallible serializers.
-    let mut text = serde_json::to_string_pretty(value).expect("plain data is always valid JSON");
+fn text(value: &Value) -> String {
+    let mut text = format!("{value:#}");
     text.push('\n');
     cage::text::json(text)
 }
 
-fn experiment(reproduction: &Reproduction) -> Experiment<'_> {
+fn experiment(reproduction: &Reproduction) -> Value {
     let (experiment, runs) = (&reproduction.experiment, &reproduction.runs);
     let summary = reproduction.summary();
-    Experiment {
-        name: &experiment.name,
-        source: experiment.source.as_ref().map(|source| {
-            format!(
-                "{}, {}, {}: {}",
-                source.author, source.date, source.list, source.title
-            )
-        }),
-        runs: runs.count,
-        asked_runs: reproduction.asked,
-        seed: runs.seed,
-        cells: reproduction
-            .cells()
-            .iter()
-            .map(|shown| cell(shown, runs.count))
-            .collect(),
-        remarks: experiment
-            .blocks
-            .iter()
-            .filter_map(|block| {
-                Some(Remark {
-                    block: &block.name,
-                    remark: block.note()?,
-                })
-            })
-            .collect(),
-        left_out: &experiment.left_out,
-        summary: Summary {
-            mean_abs_error_pct: summary.mean_abs_error_pct,
-            mean_abs_error_pct_of_all: summary.mean_abs_error_pct_of_all,
-            sign_agreement_pct: summary.sign_agreement_pct,
-            mean_abs_error_points: summary.mean_abs_error_points,
-            max_abs_error_points: summary.max_abs_error_points,
+    let source = experiment.source.as_ref().map(|source| {
+        format!(
+            "{}, {}, {}: {}",
+            source.author, source.date, source.list, source.title
+        )
+    });
+    let remark = |block: &lab::Block| Some(json!({ "block": block.name, "remark": block.note()? }));
+    let cells = reproduction.cells();
+    json!({
+        "name": experiment.name,
+        "source": source,
+        "runs": runs.count,
+        "asked_runs": reproduction.asked,
+        "seed": runs.seed,
+        "cells": cells.iter().map(|shown| cell(shown, runs.count)).collect::<Vec<_>>(),
+        "remarks": experiment.blocks.iter().filter_map(remark).collect::<Value>(),
+        "left_out": experiment.left_out,
+        "summary": {
+            "mean_abs_error_pct": summary.mean_abs_error_pct,
+            "mean_abs_error_pct_of_all": summary.mean_abs_error_pct_of_all,
+            "sign_agreement_pct": summary.sign_agreement_pct,
+            "mean_abs_error_points": summary.mean_abs_error_points,
+            "max_abs_error_points": summary.max_abs_error_points,
         },
-    }
+    })
 }
 
 /// The name of a cell's experiment, because the cells of all experiments are in one list.
@@ -448,98 +268,89 @@ fn cell<'a>(cell: &lab::Cell<'a>, runs: u32) -> Cell<'a> {
     }
 }
 
-fn entered<'a>((row, entry): (&Finding<'a>, &'a Entry<'a>)) -> Entered<'a> {
-    let of = |value: fn(&Pooled) -> f64| entry.pooled.as_ref().map(value);
+fn entered<'a>((row, entry): (&Finding<'a>, &'a Entry<'a>)) -> Value {
+    let pooled = entry.pooled.as_ref();
+    let of = |value: fn(&Pooled) -> f64| pooled.map(value);
     let metric = &entry.measure.metric;
-    Entered {
-        policy: entry.scheduler,
-        metric: &metric.name,
-        unit: metric.unit.name(),
-        better: better_name(metric.better),
-        goal: metric.role.goal().map(goal_name),
-        decides: entry.measure.decides().is_some(),
-        part: entry.measure.is_part,
-        judged: entry.measure.judged.name(),
-        best: entry.is_best,
-        open: entry.pooled.as_ref().map_or(0, |pooled| pooled.open),
-        against_first: against_first(row, entry),
-        n: entry.pooled.as_ref().map_or(0, |pooled| pooled.n),
-        mean: of(|pooled| pooled.mean),
-        min: of(|pooled| pooled.min),
-        max: of(|pooled| pooled.max),
-        p50: of(|pooled| pooled.p50),
-        p95: of(|pooled| pooled.p95),
-        p99: of(|pooled| pooled.p99),
-        p999: of(|pooled| pooled.p999),
-        change_pct: entry.change.map(|change| change.mean_pct),
-        change_margin_pct: entry.change.and_then(|change| change.margin_pct),
-        limit: row.limit,
-        runs: entry
-            .runs
-            .iter()
-            .map(|run| run.as_ref().map(of_run))
-            .collect(),
-        fewest: &entry.fewest,
-    }
+    json!({
+        "policy": entry.scheduler,
+        "metric": metric.name,
+        "unit": metric.unit.name(),
+        "better": better_name(metric.better),
+        "n": pooled.map_or(0, |pooled| pooled.n),
+        "mean": of(|pooled| pooled.mean),
+        "min": of(|pooled| pooled.min),
+        "max": of(|pooled| pooled.max),
+        "p50": of(|pooled| pooled.p50),
+        "p95": of(|pooled| pooled.p95),
+        "p99": of(|pooled| pooled.p99),
+        "p999": of(|pooled| pooled.p999),
+        "change_pct": entry.change.map(|change| change.mean_pct),
+        "change_margin_pct": entry.change.and_then(|change| change.margin_pct),
+        "limit": row.limit,
+        "goal": metric.role.goal().map(goal_name),
+        "decides": entry.measure.decides().is_some(),
+        "part": entry.measure.is_part,
+        "judged": entry.measure.judged.name(),
+        "best": entry.is_best,
+        "open": pooled.map_or(0, |pooled| pooled.open),
+        "against_first": against_first(row, entry),
+        "runs": entry.runs.iter().map(|run| run.as_ref().map(of_run)).collect::<Vec<_>>(),
+        "fewest": entry.fewest,
+    })
 }
 
 /// The difference of an entry from that of the first scheduler; `None` for the first scheduler.
-fn against_first(row: &Finding<'_>, entry: &Entry<'_>) -> Option<AgainstFirst> {
+fn against_first(row: &Finding<'_>, entry: &Entry<'_>) -> Option<Value> {
     let first = row
         .entries
         .first()
         .filter(|first| !std::ptr::eq(*first, entry))?;
-    let lab::Judgement {
-        verdict,
-        worse,
-        margin,
-    } = entry.against(first)?;
-    Some(AgainstFirst {
-        verdict,
-        worse,
-        margin,
-        unit: if entry.is_share() { "points" } else { "%" },
+    let judgement = entry.against(first)?;
+    Some(json!({
+        "verdict": judgement.verdict,
+        "worse": judgement.worse,
+        "margin": judgement.margin,
+        "unit": if entry.is_share() { "points" } else { "%" },
+    }))
+}
+
+fn of_run(pooled: &Pooled) -> Value {
+    json!({
+        "n": pooled.n,
+        "open": pooled.open,
+        "mean": pooled.mean,
+        "min": pooled.min,
+        "max": pooled.max,
+        "p50": pooled.p50,
+        "p95": pooled.p95,
+        "p99": pooled.p99,
+        "p999": pooled.p999,
     })
 }
 
-fn of_run(pooled: &Pooled) -> OfRun {
-    OfRun {
-        n: pooled.n,
-        open: pooled.open,
-        mean: pooled.mean,
-        min: pooled.min,
-        max: pooled.max,
-        p50: pooled.p50,
-        p95: pooled.p95,
-        p99: pooled.p99,
-        p999: pooled.p999,
-    }
-}
-
-fn verdict<'a>(findings: &Findings<'a>) -> Vec<Verdict<'a>> {
+fn verdict(findings: &Findings<'_>) -> Value {
     let comparison = findings.comparison;
     let name = |index: usize| comparison.schedulers[index].name();
-    let of = |verdict: &lab::GoalVerdict| Verdict {
-        goal: goal_name(verdict.goal),
-        best: verdict.best.iter().map(|&index| name(index)).collect(),
-        worst: verdict.worst.first().map(|&index| name(index)),
-        standings: verdict
-            .standings
-            .iter()
-            .enumerate()
-            .map(|(index, standing)| {
-                let change = verdict.change(0, index).filter(|_| index > 0);
-                Standing {
-                    policy: name(index),
-                    change_pct: change.map(|change| change.mean_pct),
-                    change_margin_pct: change.and_then(|change| change.margin_pct),
-                    share_pct: standing.share_pct,
-                    lacks: standing.lacks.clone(),
-                    work_pct: verdict.work_pct(index, 0).filter(|_| index > 0),
-                }
+    let of = |verdict: &lab::GoalVerdict| {
+        let standing = |(index, standing): (usize, &lab::Standing)| {
+            let change = verdict.change(0, index).filter(|_| index > 0);
+            json!({
+                "policy": name(index),
+                "change_pct": change.map(|change| change.mean_pct),
+                "change_margin_pct": change.and_then(|change| change.margin_pct),
+                "share_pct": standing.share_pct,
+                "lacks": standing.lacks,
+                "work_pct": verdict.work_pct(index, 0).filter(|_| index > 0),
             })
-            .collect(),
-        measures: verdict.measures.clone(),
+        };
+        json!({
+            "goal": goal_name(verdict.goal),
+            "best": verdict.best.iter().map(|&index| name(index)).collect::<Value>(),
+            "worst": verdict.worst.first().map(|&index| name(index)),
+            "measures": verdict.measures,
+            "standings": verdict.standings.iter().enumerate().map(standing).collect::<Value>(),
+        })
     };
     findings.verdict.goals.iter().map(of).collect()
 }
@@ -567,18 +378,18 @@ pub fn goal_name(goal: Goal) -> &'static str {
     }
 }
 
-fn counters<'a>(policy: &'a str, measured: &Measured) -> Counters<'a> {
-    Counters {
-        policy,
-        context_switches: measured.mean_of(|run| run.counters.context_switches as f64),
-        migrations: measured.mean_of(|run| run.counters.migrations as f64),
-        wakeups: measured.mean_of(|run| run.counters.wakeups as f64),
-        balance_calls: measured.mean_of_balancing(|counters| counters.balance_calls),
-        energy_j: measured.mean_energy_j(|_| true),
-        energy_by_part_j: energy_by_part(measured),
-        simulated_s: measured.mean_of(|run| run.simulated_ns as f64 / 1e9),
-        balancing: balancing(measured),
-    }
+fn counters(policy: &str, measured: &Measured) -> Value {
+    json!({
+        "policy": policy,
+        "context_switches": measured.mean_of(|run| run.counters.context_switches as f64),
+        "migrations": measured.mean_of(|run| run.counters.migrations as f64),
+        "wakeups": measured.mean_of(|run| run.counters.wakeups as f64),
+        "balance_calls": measured.mean_of_balancing(|counters| counters.balance_calls),
+        "energy_j": measured.mean_energy_j(|_| true),
+        "energy_by_part_j": energy_by_part(measured),
+        "simulated_s": measured.mean_of(|run| run.simulated_ns as f64 / 1e9),
+        "balancing": balancing(measured),
+    })
 }
 
 fn energy_by_part(measured: &Measured) -> Option<BTreeMap<String, f64>> {

@@ -14,19 +14,8 @@ use workload::Workload;
 mod machines;
 
 fn simulate(machine: &Machine, workload: &dyn Workload, policy: &Policy) -> Outcome {
-    let config = Config {
-        machine,
-        workload,
-        scheduler: Object::own("cfs").unwrap(),
-        globals: &policy.globals(machine),
-        restart: None,
-        read: &[],
-        callbacks: None,
-        seed: 1,
-        time_limit_ns: u64::MAX,
-        trace: None,
-    };
-    run(config).expect("hackbench runs")
+    let (scheduler, globals) = (Object::own("cfs").unwrap(), policy.globals(machine));
+    run(Config::new(machine, workload, scheduler, &globals)).expect("hackbench runs")
 }
 
 /// Measures one simulation.

@@ -189,18 +189,8 @@ fn measured(name: &str, length: u64) {
     let workload = load.workload(length);
     let policy = Policy::find(load.policy).expect("it is built in");
     let start = Instant::now();
-    let config = Config {
-        machine: &load.machine,
-        workload: &*workload,
-        scheduler: policy.object().unwrap(),
-        globals: &policy.globals(&load.machine),
-        restart: None,
-        read: &[],
-        callbacks: None,
-        seed: 1,
-        time_limit_ns: u64::MAX,
-        trace: None,
-    };
+    let (scheduler, globals) = (policy.object().unwrap(), policy.globals(&load.machine));
+    let config = Config::new(&load.machine, &*workload, scheduler, &globals);
     let outcome = run(config).expect("the load runs");
     let ns = start.elapsed().as_nanos();
     println!("{} {ns}", load.units(&outcome, length));

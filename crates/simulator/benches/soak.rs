@@ -131,17 +131,11 @@ fn describe(seed: u64, reason: &str, case: &Case) -> String {
 fn run(case: &Case, name: &str) -> Result<u64, String> {
     let policy = Policy::find(name).map_err(|bad| bad.to_string())?;
     let workload = case.workload();
+    let (scheduler, globals) = (policy.object().unwrap(), policy.globals(&case.machine));
     let config = Config {
-        machine: &case.machine,
-        workload: &*workload,
-        scheduler: policy.object().unwrap(),
-        globals: &policy.globals(&case.machine),
-        restart: None,
-        read: &[],
-        callbacks: None,
         seed: case.seed,
         time_limit_ns: 600_000_000_000,
-        trace: None,
+        ..Config::new(&case.machine, &*workload, scheduler, &globals)
     };
     let outcome =
         simulator::run_checked(config, Check::INVARIANTS).map_err(|error| error.to_string())?;

@@ -11,17 +11,10 @@
 //! let policy = policy::Policy::find("equipoise")?;
 //! let machine = machine::Machine::find("smp-8")?;
 //! let workload = models::load("hackbench:groups=1")?;
+//! let globals = policy.globals(&machine);
 //! let outcome = run(Config {
-//!     machine: &machine,
-//!     workload: &*workload,
-//!     scheduler: policy.object()?,
-//!     globals: &policy.globals(&machine),
-//!     restart: None,
-//!     read: &[],
-//!     callbacks: None,
-//!     seed: 1,
-//!     time_limit_ns: u64::MAX,
-//!     trace: None,
+//!     seed: 7,
+//!     ..Config::new(&machine, &*workload, policy.object()?, &globals)
 //! })?;
 //! println!("{} ns", outcome.simulated_ns);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -84,6 +77,29 @@ pub struct Config<'a> {
     pub time_limit_ns: u64,
     /// The consumer of scheduling events, if any.
     pub trace: Option<&'a mut dyn Trace>,
+}
+
+impl<'a> Config<'a> {
+    /// A run with seed 1 that may take any time, without restarts, costs of callbacks and a trace.
+    pub fn new(
+        machine: &'a Machine,
+        workload: &'a dyn Workload,
+        scheduler: &'a Object,
+        globals: &'a [Global],
+    ) -> Config<'a> {
+        Config {
+            machine,
+            workload,
+            scheduler,
+            globals,
+            restart: None,
+            read: &[],
+            callbacks: None,
+            seed: 1,
+            time_limit_ns: u64::MAX,
+            trace: None,
+        }
+    }
 }
 
 /// The globals of a scheduler for a machine.
@@ -402,7 +418,7 @@ impl Event<'_> {
 }
 
 /// The reason why a run ended early.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Serialize, Deserialize, thiserror::Error)]
 pub enum Error {
     /// The scheduler was stopped, as by sched_ext, with the message of `scx_exit_info`.
     #[error("the scheduler was stopped at {at_ns} ns: {reason}: {message}")]
@@ -459,9 +475,11 @@ pub enum Error {
     },
     /// The run was asked to stop ([`run_until`]).
     #[error("stopped on request")]
+    #[serde(skip)]
     Stopped,
     /// The process of the run ended early. The message is complete.
     #[error("{0}")]
+    #[serde(skip)]
     Fault(String),
     /// The scheduler's object does not fit the configuration.
     #[error(transparent)]

@@ -18,7 +18,7 @@ const PASSIVE_INTEL: Option<(&str, &str)> = Some(("intel_pstate", "passive"));
 #[test]
 fn the_governor_is_the_one_that_decides() {
     let amd = |status| Some(("amd_pstate", status));
-    let rows: [Row; 14] = [
+    let rows: [Row; 16] = [
         // Intel with HWP, as it ships; with the governor `performance` the driver sets the preference.
         (
             ["intel_pstate", "powersave", "balance_performance"],
@@ -108,6 +108,14 @@ fn the_governor_is_the_one_that_decides() {
             "performance",
             None,
         ),
+        (
+            ["cpufreq-dt", "ondemand", ""],
+            None,
+            "schedutil",
+            Some("ondemand chooses the frequencies"),
+        ),
+        // A copy of sysfs that lacks the governor's file.
+        (["cpufreq-dt", "", ""], None, "schedutil", None),
     ];
     for ([driver, governor, preference], status, expected, warning) in rows {
         let cpus = Cpus {

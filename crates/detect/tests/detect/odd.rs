@@ -20,29 +20,6 @@ fn a_machine_that_says_nothing_is_alike_cpus() {
 }
 
 #[test]
-fn a_governor_that_is_not_modelled_is_left_out_with_a_note() {
-    let governed = |governor| Cpus {
-        khz: &[1_000_000, 2_000_000],
-        driver: "cpufreq-dt",
-        governor,
-        ..plain("0-1")
-    };
-    for (governor, expected, notes) in [
-        ("performance", "performance", 0),
-        ("schedutil", "schedutil", 0),
-        ("ondemand", "schedutil", 1),
-        // A copy of sysfs that lacks this file.
-        ("", "schedutil", 0),
-    ] {
-        let tree = Tree::new(2, &[governed(governor)]);
-        let (machine, warnings) = machine(detect::sysfs(tree.path()).unwrap());
-        assert_eq!(machine.cpufreq.unwrap().governor.to_string(), expected);
-        let about = |warning: &&String| warning.contains("ondemand");
-        assert_eq!(warnings.iter().filter(about).count(), notes, "{warnings:?}");
-    }
-}
-
-#[test]
 fn cpus_that_are_offline_are_left_out() {
     let smt = Cpus {
         cores: "0-1 2-3",

@@ -1,6 +1,6 @@
 //! Bad input: one message with file, line and what was expected; exit status 2; nothing written.
 
-use crate::common::{command, files, objects, root, run_badly, text, words};
+use crate::common::{command, file, files, objects, root, run_badly, text, words};
 
 /// Runs the command in a folder where `name` has `content`; it must fail with status 2, print
 /// nothing on standard output and write no file. Returns the message.
@@ -230,7 +230,6 @@ fn loads_that_do_not_suit_the_machine_or_never_end_are_errors_with_a_line() {
 /// Tasks that loop forever have a default duration, which does not hide their deadlock.
 #[test]
 fn a_deadlock_names_its_mutexes() {
-    let folder = tempfile::tempdir().unwrap();
     for times in [1, -1] {
         let task = |first: &str, second: &str| {
             format!(
@@ -238,15 +237,14 @@ fn a_deadlock_names_its_mutexes() {
                      "unlock2": "{second}", "unlock1": "{first}" }}"#
             )
         };
-        let file = folder.path().join("w.json");
         let text_of = format!(
             r#"{{ "tasks": {{ "a": {}, "b": {} }} }}"#,
             task("left", "right"),
             task("right", "left")
         );
-        std::fs::write(&file, text_of).unwrap();
+        let (_folder, file) = file("w.json", text_of);
         let mut args = vec!["compare", "--machine", "tc2", "--policy", "cfs"];
-        args.extend(["--workload", file.to_str().unwrap()]);
+        args.extend(["--workload", &file]);
         let output = command(&args).output().unwrap();
         let stderr = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{stderr}");

@@ -1,7 +1,7 @@
 //! A foreign scheduler runs in a process without rights; `tests/misbehave` has schedulers that try
 //! to use them.
 
-use crate::common::{command, text, words};
+use crate::common::{command, file, text, words};
 use crate::foreign::{Scheduler, compare, fifo, switches};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -133,9 +133,7 @@ fn results_do_not_depend_on_the_number_of_processes() {
 
 /// Simulates a kernel without `call`: the call fails with ENOSYS.
 fn lacking(call: libc::c_long, more: &[&str]) -> std::process::Output {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("a.bpf.c");
-    fs::write(&file, fifo("fifo", "GPL", "")).unwrap();
+    let (_folder, file) = file("a.bpf.c", fifo("fifo", "GPL", ""));
     let args = words("compare --machine tc2-smp --runs 1 --workload");
     let mut command = command(&args);
     command
@@ -204,12 +202,10 @@ fn missing_protection_is_reported_once_and_requires_uncaged() {
 
 #[test]
 fn the_compiler_reads_headers_and_nothing_else() {
-    let secret = tempfile::tempdir().unwrap();
-    let outside = secret.path().join("secret.h");
-    fs::write(&outside, "swordfish\n").unwrap();
+    let (_folder, outside) = file("secret.h", "swordfish\n");
     for way in [
-        format!("#include \"{}\"", outside.display()),
-        format!("asm(\".incbin \\\"{}\\\"\");", outside.display()),
+        format!("#include \"{outside}\""),
+        format!("asm(\".incbin \\\"{outside}\\\"\");"),
         "#include \"/proc/self/environ\"".to_owned(),
     ] {
         let output = compare(

@@ -1,11 +1,9 @@
 //! Balancing uses the capacity that real-time tasks leave.
 
-use crate::common::json;
+use crate::common::{file, json};
 
 #[test]
 fn a_cpu_that_is_half_used_gets_half_the_tasks() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("half.json");
     let tasks = r#"{
         "global": { "duration": 10 },
         "tasks": {
@@ -16,10 +14,9 @@ fn a_cpu_that_is_half_used_gets_half_the_tasks() {
             "fair": { "instance": 3, "loop": -1, "run": 1000000 }
         }
     }"#;
-    std::fs::write(&file, tasks).unwrap();
+    let (_folder, file) = file("half.json", tasks);
     let result = json(&format!(
-        "compare --machine smp-2 --workload {} --policy cfs --policy schedutil --runs 3 --format json",
-        file.display()
+        "compare --machine smp-2 --workload {file} --policy cfs --policy schedutil --runs 3 --format json"
     ));
     let results = result["results"].as_array().unwrap();
     let runs = results.iter().filter(|entry| {

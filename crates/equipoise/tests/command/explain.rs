@@ -1,6 +1,6 @@
 //! Explanations of waits, through the command.
 
-use crate::common::{json, run_badly, stdout, words};
+use crate::common::{file, json, run_badly, stdout, words};
 use serde_json::Value;
 
 fn args<'a>(machine: &'a str, workload: &'a str, more: &[&'a str]) -> Vec<&'a str> {
@@ -73,11 +73,9 @@ fn a_thread_that_is_behind_takes_the_cpu_and_the_numbers_say_so() {
     let load = r#"{ "tasks": {
         "loop": { "run": 400000, "loop": 1, "cpus": [0] },
         "light": { "run": 1000, "timer": { "ref": "t", "period": 10000 }, "loop": 30, "cpus": [0] } } }"#;
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("load.json");
-    std::fs::write(&file, load).unwrap();
+    let (_folder, file) = file("load.json", load);
     let more = ["--policy", "cfs", "--task", "loop", "--format", "json"];
-    let explained = json(&args("smp-2", file.to_str().unwrap(), &more));
+    let explained = json(&args("smp-2", &file, &more));
     // The task that takes the CPU is light, and the loop is ahead of it by more than the necessary
     // lead.
     let wait = waits(&explained)
@@ -297,13 +295,11 @@ fn a_scheduler_in_c_is_asked_why_by_what_the_trace_shows() {
 fn a_slow_thread_that_hardly_waits_is_explained_by_its_cpu_s_speed() {
     let load = r#"{ "tasks": { "light": {
         "run": 10000, "timer": { "ref": "t", "period": 40000 }, "loop": 10, "cpus": [2] } } }"#;
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("load.json");
-    std::fs::write(&file, load).unwrap();
+    let (_folder, file) = file("load.json", load);
     let of = |machine, more: &[&str]| {
         let mut all = vec!["--policy", "cfs", "--worst", "1"];
         all.extend(more);
-        stdout(&args(machine, file.to_str().unwrap(), &all))
+        stdout(&args(machine, &file, &all))
     };
     let slow: Value = serde_json::from_str(&of("tc2", &["--format", "json"])).unwrap();
     let slow = &slow["slow"][0];
@@ -364,12 +360,10 @@ SCX_OPS_DEFINE(talks_ops, .enqueue = (void *)talks_enqueue, .name = "talks");
 
 #[test]
 fn lines_that_a_scheduler_in_c_prints_about_a_thread_are_shown() {
-    let folder = tempfile::tempdir().unwrap();
-    let source = folder.path().join("talks.bpf.c");
-    std::fs::write(&source, TALKS).unwrap();
+    let (_folder, source) = file("talks.bpf.c", TALKS);
     let more = [
         "--scheduler",
-        source.to_str().unwrap(),
+        &source,
         "--task",
         "background-3",
         "--worst",

@@ -1,6 +1,6 @@
 //! Foreign schedulers: the command names their faults, and they cannot harm anything else.
 
-use crate::common::{command, run, text, words};
+use crate::common::{command, file, run, text, words};
 use std::path::PathBuf;
 use tempfile::TempDir;
 
@@ -310,9 +310,7 @@ fn a_scheduler_has_several_files_and_folders_of_headers() {
 #[test]
 fn the_compiler_may_be_several_words() {
     let source = fifo("words", "GPL", "#ifndef WORD\n#error no word\n#endif");
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("words.bpf.c");
-    std::fs::write(&file, source).unwrap();
+    let (_folder, file) = file("words.bpf.c", source);
     let with = |compiler: &str| {
         let args = words("compare --machine tc2 --workload busy:duration=1ms --runs 1");
         let mut command = command(&args);
@@ -342,12 +340,10 @@ void BPF_STRUCT_OPS(lose_enqueue, struct task_struct *p, u64 enq_flags)
 SCX_OPS_DEFINE(lose_ops, .select_cpu = (void *)lose_select_cpu, .enqueue = (void *)lose_enqueue, .name = "lose");
 "#;
     for duration in ["500ms", "5"] {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("lose.bpf.c");
-        std::fs::write(&file, lose).unwrap();
+        let (_folder, file) = file("lose.bpf.c", lose);
         let workload = format!("mixed:duration={duration}");
         let mut args = vec!["compare", "--machine", "smp-2", "--workload", &workload];
-        args.extend(["--scheduler", file.to_str().unwrap(), "--runs", "1"]);
+        args.extend(["--scheduler", &file, "--runs", "1"]);
         let output = run(&args);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(3), "{said}");

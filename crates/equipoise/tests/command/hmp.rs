@@ -1,6 +1,6 @@
 //! Promises of the policies for fast and slow CPUs, tested on an ODROID-XU3.
 
-use crate::common::json;
+use crate::common::{file, json};
 use serde_json::Value;
 
 /// The mean of `metric` for each policy.
@@ -69,19 +69,10 @@ fn hperf_uses_all_cpus() {
 /// A task that may use slow CPUs only does not wake a fast CPU.
 #[test]
 fn a_pinned_task_leaves_fast_cpus_alone() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("pinned.json");
     let tasks = r#"{ "global": { "duration": 2 }, "tasks": { "pinned": { "cpus": [0], "loop": -1, "run": 1000 } } }"#;
-    std::fs::write(&file, tasks).unwrap();
+    let (_folder, file) = file("pinned.json", tasks);
     let mut args = vec!["compare", "--machine", "odroid-xu3", "--policy", "hperf"];
-    args.extend([
-        "--runs",
-        "1",
-        "--format",
-        "json",
-        "--workload",
-        file.to_str().unwrap(),
-    ]);
+    args.extend(["--runs", "1", "--format", "json", "--workload", &file]);
     let looked = &json(&args)["counters"][0]["balancing"]["newidle_calls"];
     assert!(looked.as_f64().unwrap() < 20.0, "{looked}");
 }

@@ -1,6 +1,6 @@
 //! `equipoise hunt` finds the load on which a scheduler does badly.
 
-use crate::common::{json, run, run_badly, text, words};
+use crate::common::{file, json, run, run_badly, text, words};
 use crate::foreign::Scheduler;
 
 /// Leaves CPU 1 to threads that may run on no other.
@@ -76,11 +76,9 @@ fn it_says_which_thread_stalls_since_when_and_how_to_see_why() {
     let body = "if (p->scx.weight >= 100)
     scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);";
     let scheduler = Scheduler::new("", body);
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("load.json");
     let load = r#"{ "tasks": { "nice": { "priority": 5, "loop": -1, "run": 1000, "sleep": 500 },
         "spin": { "instance": 2, "loop": -1, "run": 1000 } }, "global": { "duration": 2 } }"#;
-    std::fs::write(&file, load).unwrap();
+    let (_folder, file) = file("load.json", load);
     let scheduler = scheduler.file().to_str().unwrap().to_owned();
     let args = [
         "hunt",
@@ -91,7 +89,7 @@ fn it_says_which_thread_stalls_since_when_and_how_to_see_why() {
         "--by",
         "wait",
     ];
-    let more = ["--against", "eevdf", "--load", file.to_str().unwrap()];
+    let more = ["--against", "eevdf", "--load", &file];
     let said = crate::common::stdout(&[&args[..], &more].concat());
     has!(said, ", nice was runnable and did not run from 0.0");
     let why = said.split("why: equipoise ").nth(1).expect(&said);

@@ -1,6 +1,6 @@
 //! `workload import`: a replayed recording is the same as the recorded load.
 
-use crate::common::{command, recorded, run, run_badly, stdout, text};
+use crate::common::{command, file, recorded, run, run_badly, stdout, text};
 use machine::Machine;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -261,19 +261,18 @@ fn the_simulated_shell_does_not_count() {
 
 #[test]
 fn a_trace_that_is_cut_off_is_one_message_with_its_byte() {
-    let folder = tempfile::tempdir().unwrap();
     let fixture = recorded("sysbench-mutex.dat");
     let whole = std::fs::read(fixture).unwrap();
-    let cut = folder.path().join("cut.dat");
+    let import = |content: &[u8]| {
+        let (_folder, cut) = file("cut.dat", content);
+        run_badly(&["workload", "import", &cut])
+    };
     for bytes in [20, 400, 5_000, whole.len() - 4096] {
-        std::fs::write(&cut, &whole[..bytes]).unwrap();
-        let output = run_badly(&["workload", "import", cut.to_str().unwrap()]);
+        let output = import(&whole[..bytes]);
         assert!(output.contains("cut.dat: at byte "), "{bytes}: {output}");
     }
     let old = [&b"\x17\x08\x44tracing7\0"[..], &whole[12..]].concat();
-    std::fs::write(&cut, old).unwrap();
-    let output = run_badly(&["workload", "import", cut.to_str().unwrap()]);
-    has!(output, "version 7");
+    has!(import(&old), "version 7");
 }
 
 #[test]
@@ -313,19 +312,14 @@ fn a_recording_runs_on_another_machine() {
 
 #[test]
 fn bad_input_is_one_message() {
-    let folder = tempfile::tempdir().unwrap();
-    let wrong = folder.path().join("wrong.txt");
-    std::fs::write(&wrong, "# tracer: nop\nwhat is this\n").unwrap();
+    let (_folder, wrong) = file("wrong.txt", "# tracer: nop\nwhat is this\n");
     for (args, says) in [
         (
-            vec![wrong.to_str().unwrap()],
+            vec![wrong.as_str()],
             "wrong.txt:2: `what is this` is not a line",
         ),
         (vec!["no/such.txt"], "no/such.txt"),
-        (
-            vec![wrong.to_str().unwrap(), "--machine", "cray-1"],
-            "cray-1",
-        ),
+        (vec![wrong.as_str(), "--machine", "cray-1"], "cray-1"),
     ] {
         let message = run_badly(&[&["workload", "import"], &args[..]].concat());
         has!(message, says);

@@ -1,6 +1,6 @@
 //! All machines that come with Equipoise can be simulated; `machine detect`.
 
-use crate::common::{json, root, run, run_badly, stdout, text};
+use crate::common::{file, json, root, run, run_badly, stdout, text};
 use crate::rt_app;
 use machine::{MAX_CPUS, Machine};
 use std::process::Command;
@@ -19,7 +19,6 @@ fn every_machine_takes_a_mixed_load() {
 /// have room for all domains, and the threads of a core stay together where caches are larger than clusters.
 #[test]
 fn threads_have_cores_of_their_own_on_the_largest_machine() {
-    let folder = tempfile::tempdir().unwrap();
     let smt = std::fs::read_to_string(root().join("machines/smt-4.toml")).unwrap();
     let (core, _) = smt.split_once("[[package]]").unwrap();
     let packages = (0..MAX_CPUS).step_by(128).map(|first| {
@@ -28,12 +27,14 @@ fn threads_have_cores_of_their_own_on_the_largest_machine() {
             "[[package]]\n[[package.cluster]]\ncore = 'generic'\ncpus = '{cpus}'\nthreads = 2\n"
         )
     });
-    let machine = folder.path().join("largest.toml");
-    std::fs::write(&machine, core.to_owned() + &packages.collect::<String>()).unwrap();
+    let (_folder, machine) = file(
+        "largest.toml",
+        core.to_owned() + &packages.collect::<String>(),
+    );
     let load = r#""busy": {"instance": 100, "loop": -1, "run": 4000, "timer": {"ref": "unique", "period": 10000}}"#;
     let workload = rt_app::file(1, load);
     let policies = "--policy equipoise --policy eevdf --policy cfs";
-    let (machine, workload) = (machine.display(), workload.path().display());
+    let workload = workload.path().display();
     let compared = json(&format!(
         "compare --machine {machine} --workload {workload} --runs 1 --json {policies}"
     ));
@@ -161,14 +162,11 @@ fn each_error_is_one_message() {
 /// Callbacks whose costs a machine file has take time, and the comparison says whose do.
 #[test]
 fn callbacks_take_the_time_that_the_machine_file_gives() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("mine.toml");
     let compare = |costs: &str| {
         let machine = "name = \"mine\"\n[core.c]\n[[package]]\n[[package.cluster]]\ncore = \"c\"\ncpus = \"0-1\"\n";
-        std::fs::write(&path, format!("{machine}{costs}")).unwrap();
+        let (_folder, path) = file("mine.toml", format!("{machine}{costs}"));
         stdout(&format!(
-            "compare --machine {} --workload hackbench:groups=2,loops=20 --policy eevdf --policy equipoise --runs 2 --all",
-            path.display()
+            "compare --machine {path} --workload hackbench:groups=2,loops=20 --policy eevdf --policy equipoise --runs 2 --all"
         ))
     };
     let free = compare("");

@@ -501,21 +501,11 @@ fn a_load_without_noise_of_its_own_has_that_of_a_machine() {
 /// CPUs that idle because a control group has used up its quota waste nothing.
 #[test]
 fn throttled_time_is_not_wasted() {
-    let folder = tempfile::tempdir().unwrap();
-    let load = folder.path().join("quota.json");
     let text = r#"{ "taskgroups": { "/l": { "cpu.max": "10000 100000" } },
         "tasks": { "spin": { "instance": 3, "run": 1000, "loop": -1, "taskgroup": "/l" } },
         "global": { "duration": 2 } }"#;
-    std::fs::write(&load, text).unwrap();
-    let args = [
-        "compare",
-        "-m",
-        "smp-2",
-        "-w",
-        load.to_str().unwrap(),
-        "-p",
-        "equipoise",
-    ];
+    let (_folder, load) = crate::common::file("quota.json", text);
+    let args = ["compare", "-m", "smp-2", "-w", &load, "-p", "equipoise"];
     let result = json(&[&args[..], &["--runs", "1", "--json"]].concat());
     // The CPUs idle for nine tenths of 2 s.
     let wasted = entry(&result, "equipoise", "wasted")["mean"]

@@ -73,11 +73,9 @@ pub fn shares_are_by_weight(policy: &str, runs: &str, tolerance: f64) {
 fn a_load_that_a_duration_cuts_short_is_named() {
     let load = r#"{ "global": { "duration": 1 }, "tasks": {
         "camera": { "run": 1000, "timer": { "ref": "t", "period": 33000 }, "loop": -1 } } }"#;
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("call.json");
-    std::fs::write(&file, load).unwrap();
+    let (_folder, file) = crate::common::file("call.json", load);
     let said = |first: &str| {
-        let workload = format!("{first}+{}", file.display());
+        let workload = format!("{first}+{file}");
         let args = ["compare", "--machine", "smp-8", "--workload", &workload];
         stdout(
             &[
@@ -116,13 +114,10 @@ fn clamps_of_utilization_decide_the_frequency() {
         assert!(capped >= plain, "{said}");
     }
 
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("load.json");
     let load = r#"{ "global": { "duration": 1 }, "tasks": {
         "ui": { "util_min": 512, "loop": -1, "run": 3000, "sleep": 13000 } } }"#;
-    std::fs::write(&file, load).unwrap();
-    let file = file.to_str().unwrap();
-    let said = stdout(&["workload", "show", file]);
+    let (_folder, file) = crate::common::file("load.json", load);
+    let said = stdout(&["workload", "show", &file]);
     has!(said, "util_min and util_max (uclamp) of ui");
 }
 

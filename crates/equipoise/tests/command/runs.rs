@@ -1,6 +1,6 @@
 //! `reproduce` and `compare`: the JSON contract, and equal results from equal inputs.
 
-use crate::common::{files, json, run, run_badly, stdout, text, words};
+use crate::common::{file, files, json, run, run_badly, stdout, text, words};
 use serde_json::Value;
 
 const BUSY: [&str; 7] = [
@@ -38,28 +38,25 @@ fn has(value: &Value, wanted: &[&str]) {
 /// the schedulers' counters.
 #[test]
 fn a_table_that_was_not_published_has_what_is_simulated_alone() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("counted.toml");
     let row = |name: &str, unit: &str| {
         format!(
             "[[block.row]]\nname = \"{name}\"\nworkload = \"hackbench:groups=2,loops=20\"\n\
              metric = \"{name}\"\nunit = \"{unit}\"\n"
         )
     };
-    let file = [
+    let text = [
         "name = \"counted\"\ntitle = \"What is counted\"\nruns = 1\n".to_owned(),
         "[[column]]\nname = \"one\"\npolicy = \"cfs\"\npublished = false\n".to_owned(),
         "[[block]]\nname = \"all\"\nmachine = \"smp-8\"\n".to_owned(),
         row("newidle_attempts", "1/s/CPU"),
         row("newidle_time", "%"),
     ];
-    std::fs::write(&path, file.concat()).unwrap();
-    let path = path.to_str().unwrap();
-    let table = stdout(&["reproduce", path]);
+    let (_folder, path) = file("counted.toml", text.concat());
+    let table = stdout(&["reproduce", &path]);
     has!(table, "simulated only");
     assert_eq!(table.matches("published").count(), 1, "{table}");
     assert!(!table.contains("agreement"), "{table}");
-    let result = json(&["reproduce", path, "--format", "json"]);
+    let result = json(&["reproduce", &path, "--format", "json"]);
     let experiment = &result["experiments"][0];
     assert!(experiment["source"].is_null());
     let average = |row: &str| {
@@ -352,9 +349,7 @@ SCX_OPS_DEFINE(fifo_ops, .enqueue = (void *)fifo_enqueue, .dispatch = (void *)fi
 
 #[test]
 fn a_scheduler_in_c_is_a_column_like_any_other() {
-    let folder = tempfile::tempdir().unwrap();
-    let source = folder.path().join("fifo.bpf.c");
-    std::fs::write(&source, FIFO).unwrap();
+    let (_folder, source) = file("fifo.bpf.c", FIFO);
     let switches = |setting: &str| {
         let mut args = vec![
             "compare",
@@ -364,7 +359,7 @@ fn a_scheduler_in_c_is_a_column_like_any_other() {
             "busy:threads=4",
         ];
         args.extend(["--policy", "cfs", "--runs", "1", "--format", "json"]);
-        args.extend(["--set", setting, "--scheduler", source.to_str().unwrap()]);
+        args.extend(["--set", setting, "--scheduler", &source]);
         let result = json(&args);
         let (own, foreign) = (&result["counters"][0], &result["counters"][1]);
         assert_eq!(
@@ -411,16 +406,9 @@ fn a_failed_run_is_named_and_nothing_is_written() {
 
 #[test]
 fn a_setting_must_fit_the_scheduler() {
-    let folder = tempfile::tempdir().unwrap();
-    let source = folder.path().join("stalls.bpf.c");
-    std::fs::write(&source, STALLS).unwrap();
+    let (_folder, source) = file("stalls.bpf.c", STALLS);
     for setting in ["no_such=1", "small=300"] {
-        let args = compare(&[
-            "--set",
-            setting,
-            "--scheduler",
-            source.to_str().unwrap().to_owned().leak(),
-        ]);
+        let args = compare(&["--set", setting, "--scheduler", source.clone().leak()]);
         let output = run(&args);
         assert_eq!(
             output.status.code(),

@@ -2,6 +2,7 @@
 //! that the right result is known. `equipoise` is compared with a run alone or with EEVDF, not with
 //! a measured number.
 
+use crate::common::file;
 use crate::rt_app::{self, entry, mean};
 use serde_json::Value;
 
@@ -187,11 +188,9 @@ fn flat_capacities_leave_no_cpu_idle() {
     let text = include_str!("../../../../machines/lunar-lake.toml");
     let flat = text.replace("\ncapacity = 686\n", "\ncapacity = 1024\n");
     assert_ne!(text, flat);
-    let folder = tempfile::tempdir().unwrap();
-    let machine = folder.path().join("flat.toml");
-    std::fs::write(&machine, flat).unwrap();
+    let (_folder, machine) = file("flat.toml", flat);
     let tasks = r#""loop": { "instance": 8, "loop": -1, "run": 5000 }"#;
-    let mean_time = |policy| mean(&run(machine.to_str().unwrap(), tasks, policy), "loop/run");
+    let mean_time = |policy| mean(&run(&machine, tasks, policy), "loop/run");
     let (equipoise, eevdf) = (mean_time("equipoise"), mean_time("eevdf"));
     assert!(equipoise < 1.02 * eevdf, "{equipoise} us, {eevdf} us");
 }

@@ -1,28 +1,23 @@
 //! Loads during which CPUs go offline or have their frequency capped, through the command.
 
-use crate::common::{json, run_badly};
+use crate::common::{file, json, run_badly};
 use crate::rt_app::mean;
-use std::path::PathBuf;
 use tempfile::TempDir;
 
 /// A file of threads that each have 1 s of work on a CPU at full speed.
-fn load(threads: u32, timeline: &str) -> (TempDir, PathBuf) {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("load.json");
+fn load(threads: u32, timeline: &str) -> (TempDir, String) {
     let tasks = format!(r#""busy": {{ "instance": {threads}, "loop": 1000, "run": 1000 }}"#);
     let text = format!("{{ \"tasks\": {{ {tasks} }}, \"timeline\": [\n{timeline}\n] }}");
-    std::fs::write(&file, text).unwrap();
-    (folder, file)
+    file("load.json", text)
 }
 
 /// The time that the load takes, s.
 fn time(machine: &str, policy: &str, threads: u32, timeline: &str) -> f64 {
     let (_folder, file) = load(threads, timeline);
-    let workload = file.to_str().unwrap();
     let mut args = vec!["compare", "--machine", machine, "--policy", policy];
     args.extend([
         "--workload",
-        workload,
+        &file,
         "--runs",
         "1",
         "--exact",
@@ -121,8 +116,7 @@ fn an_impossible_timeline_is_refused_with_its_line() {
         ),
     ] {
         let (_folder, file) = load(1, timeline);
-        let workload = file.to_str().unwrap();
-        let says = run_badly(&["compare", "--machine", "smp-8", "--workload", workload]);
+        let says = run_badly(&["compare", "--machine", "smp-8", "--workload", &file]);
         has!(says, message);
     }
 }

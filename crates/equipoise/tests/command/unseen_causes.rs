@@ -4,9 +4,9 @@
 use crate::cause::Case;
 
 /// A machine, a load, a policy, the kinds of cause that are right, and words of the first sentence.
-type Known = (
+type Known<'a> = (
     &'static str,
-    &'static str,
+    &'a str,
     &'static str,
     &'static [&'static str],
     &'static [&'static str],
@@ -29,7 +29,7 @@ void BPF_STRUCT_OPS(lower_enqueue, struct task_struct *p, u64 enq_flags)
 SCX_OPS_DEFINE(lower_ops, .select_cpu = (void *)lower_select_cpu, .enqueue = (void *)lower_enqueue, .name = "lower");
 "#;
 
-fn check((machine, load, policy, kinds, words): Known) {
+fn check((machine, load, policy, kinds, words): Known<'_>) {
     let case = Case::of_load(
         machine,
         load,
@@ -47,18 +47,24 @@ fn check((machine, load, policy, kinds, words): Known) {
     case.is_one_of(kinds, words);
 }
 
+const HOG: &str = r#""run": 1000, "loop": -1, "priority": -10"#;
+
+/// The tasks `name0`, `name1` and so on of a file, each bound to the CPU of its number, that do `what`.
+fn bound(name: &str, cpus: impl Iterator<Item = u32>, what: &str) -> String {
+    let task = |cpu| format!(r#""{name}{cpu}": {{{what}, "cpus": [{cpu}]}}"#);
+    cpus.map(task).collect::<Vec<_>>().join(", ")
+}
+
 /// Every CPU has a real-time thread that works for long.
 #[test]
 fn rt_on_each_cpu() {
+    let rt = r#""policy": "SCHED_FIFO", "priority": 20, "run": 12000, "loop": -1, "timer": {"ref":
+    "unique", "period": 40000}"#;
     check((
         "raspberry-pi-5",
-        r#"{"tasks": {"rt0": {"policy": "SCHED_FIFO", "priority": 20, "run": 12000, "loop": -1, "cpus":
-    [0], "timer": {"ref": "unique", "period": 40000}}, "rt1": {"policy": "SCHED_FIFO", "priority":
-    20, "run": 12000, "loop": -1, "cpus": [1], "timer": {"ref": "unique", "period": 40000}}, "rt2":
-    {"policy": "SCHED_FIFO", "priority": 20, "run": 12000, "loop": -1, "cpus": [2], "timer": {"ref":
-    "unique", "period": 40000}}, "rt3": {"policy": "SCHED_FIFO", "priority": 20, "run": 12000,
-    "loop": -1, "cpus": [3], "timer": {"ref": "unique", "period": 40000}}, "victim": {"run": 4000,
-    "timer": {"ref": "unique", "period": 20000}, "loop": -1}}, "global": {"duration": 1}}"#,
+        &r#"{"tasks": {RT, "victim": {"run": 4000, "timer": {"ref": "unique", "period": 20000},
+    "loop": -1}}, "global": {"duration": 1}}"#
+            .replace("RT", &bound("rt", 0..4, rt)),
         "eevdf",
         &["real_time"],
         &["rt", "real-time thread of priority 20"],
@@ -83,11 +89,9 @@ fn bound_to_icestorm() {
 fn firestorms_busy() {
     check((
         "apple-m1",
-        r#"{"tasks": {"hog4": {"instance": 1, "run": 1000, "loop": -1, "cpus": [4], "priority": -10},
-    "hog5": {"instance": 1, "run": 1000, "loop": -1, "cpus": [5], "priority": -10}, "hog6":
-    {"instance": 1, "run": 1000, "loop": -1, "cpus": [6], "priority": -10}, "hog7": {"instance": 1,
-    "run": 1000, "loop": -1, "cpus": [7], "priority": -10}, "victim": {"run": 5000, "timer": {"ref":
-    "unique", "period": 16000}, "loop": -1, "delay": 50000}}, "global": {"duration": 1}}"#,
+        &r#"{"tasks": {HOGS, "victim": {"run": 5000, "timer": {"ref": "unique", "period": 16000}, "loop": -1,
+    "delay": 50000}}, "global": {"duration": 1}}"#
+            .replace("HOGS", &bound("hog", 4..8, HOG)),
         "eevdf",
         &["fast_cpus_busy", "nice"],
         &["hog"],
@@ -99,24 +103,9 @@ fn firestorms_busy() {
 fn second_hardware_thread() {
     check((
         "raptor-lake-h",
-        r#"{"tasks": {"hog0": {"instance": 1, "run": 1000, "loop": -1, "cpus": [0], "priority": -10},
-    "hog2": {"instance": 1, "run": 1000, "loop": -1, "cpus": [2], "priority": -10}, "hog3":
-    {"instance": 1, "run": 1000, "loop": -1, "cpus": [3], "priority": -10}, "hog4": {"instance": 1,
-    "run": 1000, "loop": -1, "cpus": [4], "priority": -10}, "hog5": {"instance": 1, "run": 1000,
-    "loop": -1, "cpus": [5], "priority": -10}, "hog6": {"instance": 1, "run": 1000, "loop": -1,
-    "cpus": [6], "priority": -10}, "hog7": {"instance": 1, "run": 1000, "loop": -1, "cpus": [7],
-    "priority": -10}, "hog8": {"instance": 1, "run": 1000, "loop": -1, "cpus": [8], "priority":
-    -10}, "hog9": {"instance": 1, "run": 1000, "loop": -1, "cpus": [9], "priority": -10}, "hog10":
-    {"instance": 1, "run": 1000, "loop": -1, "cpus": [10], "priority": -10}, "hog11": {"instance":
-    1, "run": 1000, "loop": -1, "cpus": [11], "priority": -10}, "hog12": {"instance": 1, "run":
-    1000, "loop": -1, "cpus": [12], "priority": -10}, "hog13": {"instance": 1, "run": 1000, "loop":
-    -1, "cpus": [13], "priority": -10}, "hog14": {"instance": 1, "run": 1000, "loop": -1, "cpus":
-    [14], "priority": -10}, "hog15": {"instance": 1, "run": 1000, "loop": -1, "cpus": [15],
-    "priority": -10}, "hog16": {"instance": 1, "run": 1000, "loop": -1, "cpus": [16], "priority":
-    -10}, "hog17": {"instance": 1, "run": 1000, "loop": -1, "cpus": [17], "priority": -10}, "hog18":
-    {"instance": 1, "run": 1000, "loop": -1, "cpus": [18], "priority": -10}, "hog19": {"instance":
-    1, "run": 1000, "loop": -1, "cpus": [19], "priority": -10}, "victim": {"run": 8000, "timer":
-    {"ref": "unique", "period": 20000}, "loop": -1}}, "global": {"duration": 1}}"#,
+        &r#"{"tasks": {HOGS, "victim": {"run": 8000, "timer": {"ref": "unique", "period": 20000}, "loop":
+    -1}}, "global": {"duration": 1}}"#
+            .replace("HOGS", &bound("hog", (0..1).chain(2..20), HOG)),
         "eevdf",
         &["shared_core", "not_pulled"],
         &[],
@@ -128,13 +117,10 @@ fn second_hardware_thread() {
 fn nice_10_on_a_busy_machine() {
     check((
         "rk3588",
-        r#"{"tasks": {"hog": {"instance": 2, "run": 1000, "loop": -1, "cpus": [4]}, "own0": {"instance": 1,
-    "run": 1000, "loop": -1, "cpus": [0]}, "own1": {"instance": 1, "run": 1000, "loop": -1, "cpus":
-    [1]}, "own2": {"instance": 1, "run": 1000, "loop": -1, "cpus": [2]}, "own3": {"instance": 1,
-    "run": 1000, "loop": -1, "cpus": [3]}, "own5": {"instance": 1, "run": 1000, "loop": -1, "cpus":
-    [5]}, "own6": {"instance": 1, "run": 1000, "loop": -1, "cpus": [6]}, "own7": {"instance": 1,
-    "run": 1000, "loop": -1, "cpus": [7]}, "victim": {"run": 3000, "timer": {"ref": "unique",
-    "period": 20000}, "loop": -1, "cpus": [4], "priority": 10}}, "global": {"duration": 2}}"#,
+        &r#"{"tasks": {"hog": {"instance": 2, "run": 1000, "loop": -1, "cpus": [4]}, OWN, "victim": {"run":
+    3000, "timer": {"ref": "unique", "period": 20000}, "loop": -1, "cpus": [4], "priority": 10}}, "global":
+    {"duration": 2}}"#
+            .replace("OWN", &bound("own", (0..4).chain(5..8), r#""run": 1000, "loop": -1"#)),
         "eevdf",
         &["nice"],
         &["its nice value of 10", "CPU 4", "hog-"],

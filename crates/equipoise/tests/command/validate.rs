@@ -1,12 +1,10 @@
 //! `validate`: a recording beside its replay.
 
-use crate::common::{recorded, run, run_badly, stdout, text, words};
+use crate::common::{file, recorded, run, run_badly, stdout, text, words};
 
 /// A recording of switches alone does not show how long threads waited.
 #[test]
 fn a_recording_without_wakeups_is_not_judged() {
-    let folder = tempfile::tempdir().unwrap();
-    let trace = folder.path().join("switches.txt");
     let switch = |at: &str, prev: &str, state: &str, next: &str| {
         format!(
             "a-10 [000] d..2 {at}: sched_switch: prev_comm={prev} prev_prio=120 prev_state={state} ==> \
@@ -21,8 +19,8 @@ fn a_recording_without_wakeups_is_not_judged() {
         switch("1.004000", idle, "R", to_a),
         switch("1.006000", a, "S", to_idle),
     ];
-    std::fs::write(&trace, text.concat()).unwrap();
-    let measured = format!("eevdf={}", trace.display());
+    let (_folder, trace) = file("switches.txt", text.concat());
+    let measured = format!("eevdf={trace}");
     let says = run_badly(&["validate", "--machine", "smp-2", &measured]);
     has!(says, "threads sleep, but the trace has no wakeups");
 }
@@ -52,8 +50,6 @@ fn a_recording_of_another_machine_is_not_judged() {
 /// hundredth of the time, so the first line and the exit status say that the load is not the same.
 #[test]
 fn a_replay_unlike_its_recording_fails() {
-    let folder = tempfile::tempdir().unwrap();
-    let trace = folder.path().join("crowded.txt");
     let mut lines = vec![
         "equipoise-9 [001] ..... 0.000050: tracing_mark_write: equipoise record: load 10 work"
             .to_owned(),
@@ -75,9 +71,8 @@ fn a_replay_unlike_its_recording_fails() {
         lines.push(switch(100 * round, [hog, work]));
         lines.push(switch(100 * round + 1, [work, hog]));
     }
-    std::fs::write(&trace, lines.join("\n") + "\n").unwrap();
-    let trace = trace.to_str().unwrap();
-    let args = ["validate", "--machine", "smp-2", trace];
+    let (_folder, trace) = file("crowded.txt", lines.join("\n") + "\n");
+    let args = ["validate", "--machine", "smp-2", &trace];
     let output = run(&args);
     let shown = text(&output.stdout);
     assert_eq!(output.status.code(), Some(4), "{shown}");
@@ -97,9 +92,7 @@ fn a_replay_unlike_its_recording_fails() {
 fn a_trace_may_be_of_a_scheduler_in_c() {
     let [machine, trace] = ["machine.toml", "sysbench-mutex.dat"].map(recorded);
     let trace = trace.to_str().unwrap();
-    let folder = tempfile::tempdir().unwrap();
     let show = |enqueue: &str| {
-        let source = folder.path().join("queue.bpf.c");
         let text = format!(
             r#"#include <scx/common.bpf.h>
 char _license[] SEC("license") = "GPL";
@@ -109,8 +102,8 @@ void BPF_STRUCT_OPS(queue_enqueue, struct task_struct *p, u64 enq_flags) {{
 SCX_OPS_DEFINE(queue_ops, .enqueue = (void *)queue_enqueue, .name = "queue");
 "#
         );
-        std::fs::write(&source, text).unwrap();
-        let second = format!("{}={trace}", source.display());
+        let (_folder, source) = file("queue.bpf.c", text);
+        let second = format!("{source}={trace}");
         let machine = machine.to_str().unwrap();
         run(&["validate", "--machine", machine, trace, &second])
     };

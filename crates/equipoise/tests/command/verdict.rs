@@ -1,6 +1,6 @@
 //! The verdict of a comparison, in words and in few numbers.
 
-use crate::common::{json, stdout};
+use crate::common::{file, json, stdout};
 use serde_json::Value;
 
 fn args<'a>(
@@ -120,14 +120,11 @@ fn one_run_is_no_verdict() {
 
 #[test]
 fn a_large_group_has_a_spread_and_no_row_for_each_thread() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("crowd.json");
     let spin = r#"{ "instance": 24, "loop": -1, "run": 1000 }"#;
     let load = format!(r#"{{ "tasks": {{ "spin": {spin} }}, "global": {{ "duration": 2 }} }}"#);
-    std::fs::write(&file, load).unwrap();
-    let file = file.to_str().unwrap();
+    let (_folder, file) = file("crowd.json", load);
     let policies = ["linaro-mp", "equipoise"];
-    let result = json(&args("tc2", file, &policies, &["--format", "json"]));
+    let result = json(&args("tc2", &file, &policies, &["--format", "json"]));
     // For each thread, the number of its completed loops counts.
     for policy in policies {
         let period = entry(&result, policy, "spin/period");
@@ -152,7 +149,7 @@ fn a_large_group_has_a_spread_and_no_row_for_each_thread() {
         linaro > 20.0 && equipoise < 20.0,
         "{linaro} and {equipoise}"
     );
-    let text = stdout(&args("tc2", file, &policies, &[]));
+    let text = stdout(&args("tc2", &file, &policies, &[]));
     has!(text, "Fairness: equipoise is best");
     assert!(
         text.contains(" spread\n") && !text.contains("spin-"),
@@ -206,11 +203,8 @@ const LATE: &str = r#"{ "global": { "duration": 1 }, "tasks": { "late": { "cpus"
 
 #[test]
 fn missed_periods_are_counted_and_response_times_grow_with_them() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("late.json");
-    std::fs::write(&file, LATE).unwrap();
-    let file = file.to_str().unwrap();
-    let result = json(&args("smp-2", file, &["cfs"], &["--format", "json"]));
+    let (_folder, file) = file("late.json", LATE);
+    let result = json(&args("smp-2", &file, &["cfs"], &["--format", "json"]));
     let of = |metric: &str, what: &str| entry(&result, "cfs", metric)[what].as_f64().unwrap();
     assert_eq!(of("late/missed", "mean"), 100.0);
     // Each time it is later by another 5 ms.
@@ -227,15 +221,8 @@ const WAKES: &str = r#"{ "global": { "duration": 1 }, "tasks": {
 
 #[test]
 fn a_thread_that_waits_for_another_has_a_wakeup_latency_too() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("wakes.json");
-    std::fs::write(&file, WAKES).unwrap();
-    let result = json(&args(
-        "smp-2",
-        file.to_str().unwrap(),
-        &["cfs"],
-        &["--format", "json"],
-    ));
+    let (_folder, file) = file("wakes.json", WAKES);
+    let result = json(&args("smp-2", &file, &["cfs"], &["--format", "json"]));
     let of = |metric: &str| entry(&result, "cfs", metric)["mean"].as_f64().unwrap();
     let (latency, response) = (of("wakes/wu_lat"), of("wakes/response"));
     assert!(latency > 1.0 && latency < 10_000.0, "{latency}");
@@ -252,15 +239,8 @@ const CHAIN: &str = r#"{ "global": { "duration": 1 }, "tasks": {
 
 #[test]
 fn a_thread_woken_by_another_misses_the_period_of_the_chain() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("chain.json");
-    std::fs::write(&file, CHAIN).unwrap();
-    let result = json(&args(
-        "smp-2",
-        file.to_str().unwrap(),
-        &["cfs"],
-        &["--format", "json"],
-    ));
+    let (_folder, file) = file("chain.json", CHAIN);
+    let result = json(&args("smp-2", &file, &["cfs"], &["--format", "json"]));
     let missed = |task: &str| {
         let entry = entry(&result, "cfs", &format!("{task}/missed"));
         (entry["mean"].as_f64().unwrap(), entry["decides"].clone())

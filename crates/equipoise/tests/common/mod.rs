@@ -5,6 +5,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
+use tempfile::TempDir;
 
 /// `$text` contains `$part`.
 macro_rules! has {
@@ -109,6 +110,14 @@ pub fn json(args: &(impl Args + ?Sized)) -> Value {
 
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// A file with this name and content in a folder of its own, which exists as long as the first value; and its path.
+pub fn file(name: &str, content: impl AsRef<[u8]>) -> (TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    std::fs::write(&path, content).unwrap();
+    (folder, path.into_os_string().into_string().unwrap())
 }
 
 /// The names of the files in `folder`, sorted.

@@ -245,17 +245,6 @@ hz = 250
 capacity = 1024
 speed = { rate = 2.0, of = "a test" }
 
-[core.big.costs]
-source = "a test"
-context_switch_ns = 1
-wakeup_ns = 1
-ipi_near_ns = 1
-ipi_far_ns = 1
-tick_ns = 1
-timer_irq_ns = 1
-refill_near_ns = 1
-refill_far_ns = 1
-
 [[core.big.opp]]
 khz = 500_000
 
@@ -266,17 +255,6 @@ microvolt = 1_250_000
 [core.little]
 capacity = 512
 speed = { rate = 1.0, of = "a test" }
-
-[core.little.costs]
-source = "a test"
-context_switch_ns = 1
-wakeup_ns = 1
-ipi_near_ns = 1
-ipi_far_ns = 1
-tick_ns = 1
-timer_irq_ns = 1
-refill_near_ns = 1
-refill_far_ns = 1
 
 [cpufreq]
 source = "a test"

@@ -240,17 +240,6 @@ capacity = 1024
 speed = { rate = 1.0, of = "a test" }
 smt_throughput = 1.25
 
-[core.big.costs]
-source = "a test"
-context_switch_ns = 1
-wakeup_ns = 1
-ipi_near_ns = 1
-ipi_far_ns = 1
-tick_ns = 1
-timer_irq_ns = 1
-refill_near_ns = 1
-refill_far_ns = 1
-
 [[core.big.opp]]
 khz = 1_000_000
 microvolt = 800_000

@@ -384,13 +384,14 @@ impl Program for User {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::aim7::{MIXES, PARAMS, WORDS};
+    use crate::aim7::subtests::MIXES;
+    use crate::aim7::{PARAMS, WORDS};
     use std::collections::HashMap;
     use workload::Args;
 
     #[test]
     fn a_subtest_keeps_its_file_system_and_the_next_one_gets_the_next() {
-        let disk = MIXES.iter().position(|mix| mix.0 == "disk").unwrap();
+        let disk = MIXES.iter().position(|&mix| mix == "disk").unwrap();
         let args = Args::read("aim7", PARAMS, None).unwrap();
         let setup = Arc::new(Setup::new(disk, &args));
         let mut env = Env::new(vec![0; WORDS], 1, &[]);

@@ -4,29 +4,18 @@
 //! and writes the prices. Each thread prices its block of options 100 times without synchronizing.
 
 use super::{METRICS, Main, SCALE, THREADS, bound};
-use crate::benchmark::{Benchmark, Model};
+use crate::benchmark::{Benchmark, Model, param};
 use machine::Machine;
-use workload::{Args, CpuBound, Env, Op, Param, Program, Start, TaskSpec, Unit};
+use workload::{Args, CpuBound, Env, Op, Param, Program, Start, TaskSpec};
 
 const PARAMS: &[Param] = &[
     THREADS,
-    Param {
-        name: "work",
-        unit: Unit::Us,
-        default: 5_840_000_000,
-        min: 1_000,
-        max: 1_000_000_000_000,
-        help: "the pricing work of all threads together, at the reference speed; calibrated with serial on runs \
-               with one and four threads on an ODROID-XU3 (6.81 s and 2.43 s)",
-    },
-    Param {
-        name: "serial",
-        unit: Unit::Us,
-        default: 967_000_000,
-        min: 0,
-        max: 1_000_000_000_000,
-        help: "work of the main thread alone, half of it before (reading) and half after (writing), at the reference speed; see work",
-    },
+    param!(work: Us(1_000..=1_000_000_000_000) = 5_840_000_000,
+        "the pricing work of all threads together, at the reference speed; calibrated with serial on runs with one \
+         and four threads on an ODROID-XU3 (6.81 s and 2.43 s)"),
+    param!(serial: Us(0..=1_000_000_000_000) = 967_000_000,
+        "work of the main thread alone, half of it before (reading) and half after (writing), at the reference \
+         speed; see work"),
     SCALE,
 ];
 

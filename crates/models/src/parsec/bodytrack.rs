@@ -7,76 +7,29 @@
 //! another barrier. The thread that loads images ahead of time is left out: here the main thread does its work.
 
 use super::{METRICS, SCALE, THREADS, TIME, bound};
-use crate::benchmark::CREATE_WORK;
-use crate::benchmark::{Benchmark, Model};
+use crate::benchmark::{Benchmark, CREATE_WORK, Model, param};
 use machine::Machine;
-use workload::{
-    Args, BarrierId, CpuBound, Env, MutexId, Op, Param, Program, Start, TaskSpec, Unit,
-};
+use workload::{Args, BarrierId, CpuBound, Env, MutexId, Op, Param, Program, Start, TaskSpec};
 
 const PARAMS: &[Param] = &[
     THREADS,
-    Param {
-        name: "frames",
-        unit: Unit::Count,
-        default: 4,
-        min: 1,
-        max: 1_000_000,
-        help: "frames; simlarge has 4",
-    },
-    Param {
-        name: "filters",
-        unit: Unit::Count,
-        default: 12,
-        min: 0,
-        max: 1_000_000,
-        help: "the number of image filters in a frame: gradient, row, column, for each of 4 cameras",
-    },
-    Param {
-        name: "filter",
-        unit: Unit::Us,
-        default: 5_000_000,
-        min: 0,
-        max: 1_000_000_000_000,
-        help: "one image filter, of all threads together, at the reference speed; an assumption, 16 ns for \
-               each of 640 x 480 pixels",
-    },
-    Param {
-        name: "particles",
-        unit: Unit::Count,
-        default: 7,
-        min: 1,
-        max: 1_000_000,
-        help: "the number of particle commands in a frame: the 77 parallel commands of simlarge \
-               without the filters (619 passes of a barrier by 8 workers: Bienia et al., The PARSEC \
-               Benchmark Suite, 2008, table 2)",
-    },
-    Param {
-        name: "work",
-        unit: Unit::Us,
-        default: 14_720_000_000,
-        min: 1_000,
-        max: 1_000_000_000_000,
-        help: "filters and particles, of all threads together, at the reference speed; calibrated with serial on \
-               runs with one and four threads on an ODROID-XU3 (15.88 s and 4.84 s)",
-    },
-    Param {
-        name: "serial",
-        unit: Unit::Us,
-        default: 1_160_000_000,
-        min: 0,
-        max: 1_000_000_000_000,
-        help: "work of the main thread alone, before each frame and at the end, at the reference \
-               speed, with the steps; see work",
-    },
-    Param {
-        name: "step",
-        unit: Unit::Us,
-        default: 500_000,
-        min: 0,
-        max: 1_000_000_000_000,
-        help: "work of the main thread before each command, at the reference speed; an assumption",
-    },
+    param!(frames: Count(1..=1_000_000) = 4, "frames; simlarge has 4"),
+    param!(filters: Count(0..=1_000_000) = 12,
+        "the number of image filters in a frame: gradient, row, column, for each of 4 cameras"),
+    param!(filter: Us(0..=1_000_000_000_000) = 5_000_000,
+        "one image filter, of all threads together, at the reference speed; an assumption, 16 ns for each of 640 x \
+         480 pixels"),
+    param!(particles: Count(1..=1_000_000) = 7,
+        "the number of particle commands in a frame: the 77 parallel commands of simlarge without the filters (619 \
+         passes of a barrier by 8 workers: Bienia et al., The PARSEC Benchmark Suite, 2008, table 2)"),
+    param!(work: Us(1_000..=1_000_000_000_000) = 14_720_000_000,
+        "filters and particles, of all threads together, at the reference speed; calibrated with serial on runs \
+         with one and four threads on an ODROID-XU3 (15.88 s and 4.84 s)"),
+    param!(serial: Us(0..=1_000_000_000_000) = 1_160_000_000,
+        "work of the main thread alone, before each frame and at the end, at the reference speed, with the steps; \
+         see work"),
+    param!(step: Us(0..=1_000_000_000_000) = 500_000,
+        "work of the main thread before each command, at the reference speed; an assumption"),
     SCALE,
 ];
 

@@ -7,65 +7,34 @@
 
 use super::barrier::{self, Barrier, Wait};
 use super::{METRICS, Main, SCALE, THREADS, bound};
-use crate::benchmark::{Benchmark, Model};
+use crate::benchmark::{Benchmark, Model, param};
 use machine::Machine;
-use workload::{Args, CpuBound, Env, Op, Param, Program, Start, TaskSpec, Unit};
+use workload::{Args, CpuBound, Env, Op, Param, Program, Start, TaskSpec};
 
 const PARAMS: &[Param] = &[
     THREADS,
-    Param {
-        name: "rounds",
-        unit: Unit::Count,
-        default: 1800,
-        min: 1,
-        max: 1_000_000,
-        help: "calls of pgain(); 1800 calls are 16,200 barriers for each thread, as counted for simlarge \
-               (129,600 for 8 threads: Bienia et al., The PARSEC Benchmark Suite, 2008, table 2)",
-    },
-    Param {
-        name: "work",
-        unit: Unit::Us,
-        default: 14_000_000,
-        min: 1_000,
-        max: 100_000_000_000,
-        help: "the work of computing distances in a round, of all threads together, at the reference speed; \
-               calibrated with serial on runs with one and four threads on an ODROID-XU3, under whichever scheduler was faster (27.4 s and \
-               8.3 s)",
-    },
-    Param {
-        name: "pass",
-        unit: Unit::Us,
-        default: 16_000,
-        min: 0,
-        max: 100_000_000_000,
-        help: "one pass over the centres, of all threads together, at the reference speed; one \
-               nanosecond for each of simlarge's 16,384 points",
-    },
-    Param {
-        name: "serial",
-        unit: Unit::Us,
-        default: 1_900_000_000,
-        min: 0,
-        max: 1_000_000_000_000,
-        help: "work of the main thread alone before the others start, at the reference speed; see work. It \
-               includes the time that threads on the board lose to each other: making the points \
-               takes a tenth of it. Memory bandwidth causes little of that: four threads read 1.8 GB/s, and one core alone can read 3.4 GB/s \
-               (NEON read of tinymembench, results/4pC7.txt of github.com/ThomasKaiser/sbc-bench)",
-    },
-    Param {
-        name: "spin",
-        unit: Unit::Us,
-        default: 210_000,
-        min: 1_000,
-        max: 1_000_000_000,
-        help: "polling in a barrier before a thread sleeps, at the reference speed: SPIN_COUNTER_MAX, 35,000 \
-               turns of a loop that counts on the stack with 64 bits, 12 cycles each on a Cortex-A15 at 2 GHz \
-               and so, by the ratio of speeds, 23 on a Cortex-A7 at 1.4 GHz. By the code and the pipelines of \
-               GCC (ldrd, adds, adc, strd, then ldr of the flag and ldrd to compare), a turn takes at least 9 \
-               cycles on the A15 (ldrd 4, adds 1, adc 2, strd 2) and 12 on the A7, which executes all of them \
-               in order: each turn needs the value that the previous turn stored. The wait of a load for such \
-               a store comes on top; no figure is published for it",
-    },
+    param!(rounds: Count(1..=1_000_000) = 1800,
+        "calls of pgain(); 1800 calls are 16,200 barriers for each thread, as counted for simlarge (129,600 for 8 \
+         threads: Bienia et al., The PARSEC Benchmark Suite, 2008, table 2)"),
+    param!(work: Us(1_000..=100_000_000_000) = 14_000_000,
+        "the work of computing distances in a round, of all threads together, at the reference speed; calibrated \
+         with serial on runs with one and four threads on an ODROID-XU3, under whichever scheduler was faster \
+         (27.4 s and 8.3 s)"),
+    param!(pass: Us(0..=100_000_000_000) = 16_000,
+        "one pass over the centres, of all threads together, at the reference speed; one nanosecond for each of \
+         simlarge's 16,384 points"),
+    param!(serial: Us(0..=1_000_000_000_000) = 1_900_000_000,
+        "work of the main thread alone before the others start, at the reference speed; see work. It includes the \
+         time that threads on the board lose to each other: making the points takes a tenth of it. Memory \
+         bandwidth causes little of that: four threads read 1.8 GB/s, and one core alone can read 3.4 GB/s (NEON \
+         read of tinymembench, results/4pC7.txt of github.com/ThomasKaiser/sbc-bench)"),
+    param!(spin: Us(1_000..=1_000_000_000) = 210_000,
+        "polling in a barrier before a thread sleeps, at the reference speed: SPIN_COUNTER_MAX, 35,000 turns of a \
+         loop that counts on the stack with 64 bits, 12 cycles each on a Cortex-A15 at 2 GHz and so, by the ratio \
+         of speeds, 23 on a Cortex-A7 at 1.4 GHz. By the code and the pipelines of GCC (ldrd, adds, adc, strd, \
+         then ldr of the flag and ldrd to compare), a turn takes at least 9 cycles on the A15 (ldrd 4, adds 1, adc \
+         2, strd 2) and 12 on the A7, which executes all of them in order: each turn needs the value that the \
+         previous turn stored. The wait of a load for such a store comes on top; no figure is published for it"),
     SCALE,
 ];
 

@@ -2,7 +2,7 @@
 //! scheduler's own C, compiled and called on the tables of TC2.
 
 use crate::common;
-use libloading::{Library, Symbol};
+use libloading::Library;
 
 const MS: u64 = 1_000_000;
 
@@ -12,6 +12,9 @@ const NEWLY_IDLE: u32 = 2;
 
 /// TC2's package level, above its two clusters.
 const PKG: u32 = 1;
+
+/// The time of boot, in ns.
+const START: u64 = 3_000 * MS;
 
 struct Scheduler(Library);
 
@@ -83,52 +86,22 @@ impl Scheduler {
             "tc2",
         );
         let scheduler = Scheduler(library);
-        scheduler.boot();
+        scheduler.boot(START);
         scheduler
     }
 
-    /// The state before anything has run.
-    fn boot(&self) {
-        let boot: Symbol<unsafe extern "C" fn(u64)> = unsafe { self.0.get(b"boot") }.unwrap();
-        unsafe { boot(3_000 * MS) };
-    }
-
-    fn run(&self, cpu: u32, class: u32, ns: u64) {
-        let run: Symbol<unsafe extern "C" fn(u32, u32, u64)> =
-            unsafe { self.0.get(b"run") }.unwrap();
-        unsafe { run(cpu, class, ns) }
-    }
-
-    fn interrupt(&self, cpu: u32, before: u64, ns: u64) {
-        let interrupt: Symbol<unsafe extern "C" fn(u32, u64, u64)> =
-            unsafe { self.0.get(b"interrupt") }.unwrap();
-        unsafe { interrupt(cpu, before, ns) }
-    }
-
-    /// The capacity left on `cpu`, of 1024.
-    fn left(&self, cpu: u32) -> u64 {
-        let left: Symbol<unsafe extern "C" fn(u32) -> u64> =
-            unsafe { self.0.get(b"left") }.unwrap();
-        unsafe { left(cpu) }
-    }
-
-    fn balance(&self, cpu: u32, level: u32, idle: u32) {
-        let balance: Symbol<unsafe extern "C" fn(u32, u32, u32)> =
-            unsafe { self.0.get(b"balance") }.unwrap();
-        unsafe { balance(cpu, level, idle) }
-    }
-
-    fn power(&self, cpu: u32) -> u64 {
-        let power: Symbol<unsafe extern "C" fn(u32) -> u64> =
-            unsafe { self.0.get(b"power") }.unwrap();
-        unsafe { power(cpu) }
-    }
-
-    /// The power of `cpu`'s own group at `level`.
-    fn group_power(&self, cpu: u32, level: u32) -> u64 {
-        let power: Symbol<unsafe extern "C" fn(u32, u32) -> u64> =
-            unsafe { self.0.get(b"group_power") }.unwrap();
-        unsafe { power(cpu, level) }
+    c_fns! {
+        /// The state before anything has run.
+        fn boot(now: u64);
+        fn run(cpu: u32, class: u32, ns: u64);
+        fn interrupt(cpu: u32, before: u64, ns: u64);
+        /// The capacity left on `cpu`, of 1024.
+        fn left(cpu: u32) -> u64;
+        fn balance(cpu: u32, level: u32, idle: u32);
+        fn power(cpu: u32) -> u64;
+        /// The power of `cpu`'s own group at `level`.
+        fn group_power(cpu: u32, level: u32) -> u64;
+        fn threads_fit(power: u32) -> u64;
     }
 }
 
@@ -172,7 +145,7 @@ fn rt_avg_halves_every_half_a_second() {
         &[(60_000 * MS, true)],
         &[(400 * MS, true), (40_000 * MS, false), (250 * MS, true)],
     ] {
-        scheduler.boot();
+        scheduler.boot(START);
         for &(ns, used) in spans {
             scheduler.run(0, if used { RT } else { FAIR }, ns);
         }
@@ -186,7 +159,7 @@ fn half_the_time_is_half_of_the_capacity_by_either() {
     for rt_capacity in ["RT_CAPACITY_AVG", "RT_CAPACITY_PELT"] {
         let scheduler = Scheduler::new(rt_capacity);
         for class in [RT, DL] {
-            scheduler.boot();
+            scheduler.boot(START);
             for _ in 0..2000 {
                 scheduler.run(0, class, MS);
                 scheduler.run(0, FAIR, MS);
@@ -261,8 +234,9 @@ fn a_cpu_that_runs_out_of_work_does_not_find_it_every_time() {
 #[test]
 fn a_thread_of_which_a_tenth_is_taken_takes_no_task() {
     let scheduler = Scheduler::new("RT_CAPACITY_AVG");
-    let fit: Symbol<unsafe extern "C" fn(u32) -> u64> =
-        unsafe { scheduler.0.get(b"threads_fit") }.unwrap();
     // Each of four threads has 1178 / 4.
-    assert_eq!(unsafe { [fit(294), fit(267), fit(266)] }, [1, 1, 0]);
+    assert_eq!(
+        [294, 267, 266].map(|power| scheduler.threads_fit(power)),
+        [1, 1, 0]
+    );
 }

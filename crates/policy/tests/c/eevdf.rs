@@ -36,7 +36,7 @@ static struct equipoise_kernel kernel = {
 };
 
 /* Starts with the nice level of each task and the slice in ns that it requests; 0 is the default. */
-void start(const s32 *nice, const u64 *slice)
+void begin(const s32 *nice, const u64 *slice)
 {
 	equipoise_kernel = &kernel;
 	kernel.now = NSEC_PER_SEC;
@@ -73,7 +73,7 @@ void wake(u32 i)
 }
 
 /* Puts the running task to sleep, if there is one. */
-void sleep_now(void)
+void sleeps(void)
 {
 	struct fair_entity *se = prev ? entity_of(prev) : NULL;
 
@@ -120,7 +120,7 @@ bool preempts(u32 i)
 }
 
 /* Does the running task have to stop? */
-bool over(void)
+bool is_over(void)
 {
 	update_rq_clock(0, kernel.now);
 	return update_curr(0);
@@ -128,12 +128,12 @@ bool over(void)
 
 struct state { u32 on_rq, counts, weight; u64 vruntime, deadline; s64 vlag; };
 
-void look(u32 i, struct state *state)
+struct state look(u32 i)
 {
 	const struct running *curr = &rq_of(0)->curr;
 	bool runs = curr->pid == tasks[i].pid;
 
-	*state = (struct state){ of_task[i].on_rq, of_task[i].on_rq || still_delayed(&of_task[i]), of_task[i].weight, runs ? curr->vruntime : of_task[i].vruntime,
+	return (struct state){ of_task[i].on_rq, of_task[i].on_rq || still_delayed(&of_task[i]), of_task[i].weight, runs ? curr->vruntime : of_task[i].vruntime,
 				 runs ? curr->deadline : of_task[i].deadline, of_task[i].vlag };
 }
 
@@ -185,25 +185,22 @@ impl Cpu {
         static LIBRARIES: [OnceLock<Mutex<Library>>; 2] = [const { OnceLock::new() }; 2];
         let library = LIBRARIES[usize::from(rows == V7_3)].get_or_init(|| compile(rows));
         let library = library.lock().unwrap_or_else(PoisonError::into_inner);
-        let start: Symbol<unsafe extern "C" fn(*const i32, *const u64)> =
-            unsafe { library.get(b"start") }.unwrap();
-        unsafe { start(nice.as_ptr(), slices.as_ptr()) };
-        Cpu(library)
+        let cpu = Cpu(library);
+        cpu.begin(nice.as_ptr(), slices.as_ptr());
+        cpu
     }
 
-    fn pass(&self, ns: u64) {
-        let pass: Symbol<unsafe extern "C" fn(u64)> = unsafe { self.0.get(b"pass") }.unwrap();
-        unsafe { pass(ns) }
-    }
-
-    fn wake(&self, task: u32) {
-        let wake: Symbol<unsafe extern "C" fn(u32)> = unsafe { self.0.get(b"wake") }.unwrap();
-        unsafe { wake(task) }
-    }
-
-    fn sleep(&self) {
-        let sleep: Symbol<unsafe extern "C" fn()> = unsafe { self.0.get(b"sleep_now") }.unwrap();
-        unsafe { sleep() }
+    c_fns! {
+        fn pass(ns: u64);
+        fn wake(task: u32);
+        /// Does `task`, which has woken up, preempt?
+        fn preempts(task: u32) -> bool;
+        fn average() -> u64;
+        fn sleeps();
+        /// Does the running task have to stop?
+        fn is_over() -> bool;
+        fn begin(nice: *const i32, slices: *const u64);
+        fn look(task: u32) -> State;
     }
 
     /// The next task, and whether it is the previous one in its protected slice.
@@ -215,33 +212,8 @@ impl Cpu {
         (usize::try_from(task).ok(), kept)
     }
 
-    /// Does `task`, which has woken up, preempt?
-    fn preempts(&self, task: u32) -> bool {
-        let preempts: Symbol<unsafe extern "C" fn(u32) -> bool> =
-            unsafe { self.0.get(b"preempts") }.unwrap();
-        unsafe { preempts(task) }
-    }
-
-    /// Does the running task have to stop?
-    fn is_over(&self) -> bool {
-        let over: Symbol<unsafe extern "C" fn() -> bool> = unsafe { self.0.get(b"over") }.unwrap();
-        unsafe { over() }
-    }
-
     fn tasks(&self) -> [State; TASKS] {
-        let look: Symbol<unsafe extern "C" fn(u32, *mut State)> =
-            unsafe { self.0.get(b"look") }.unwrap();
-        std::array::from_fn(|task| {
-            let mut state = State::default();
-            unsafe { look(task as u32, &mut state) };
-            state
-        })
-    }
-
-    fn average(&self) -> u64 {
-        let average: Symbol<unsafe extern "C" fn() -> u64> =
-            unsafe { self.0.get(b"average") }.unwrap();
-        unsafe { average() }
+        std::array::from_fn(|task| self.look(task as u32))
     }
 }
 
@@ -288,7 +260,7 @@ proptest! {
         for step in steps {
             match step {
                 Step::Wake(task) => cpu.wake(task),
-                Step::Sleep => cpu.sleep(),
+                Step::Sleep => cpu.sleeps(),
                 Step::Pass(ns) => cpu.pass(ns),
             }
             let (picked, kept) = cpu.pick();
@@ -327,7 +299,7 @@ proptest! {
         }
         let sleeper = cpu.pick().0.unwrap();
         cpu.pass(ran);
-        cpu.sleep();
+        cpu.sleeps();
         let (before, vruntime) = (cpu.tasks()[sleeper].vlag, cpu.tasks()[sleeper].vruntime);
         cpu.pick();
         cpu.pass(slept);
@@ -428,7 +400,7 @@ fn lag_is_limited_by_the_longest_slice() {
         let first = cpu.pick().0;
         cpu.pass(120_000_000);
         assert_eq!(first, Some(0));
-        cpu.sleep();
+        cpu.sleeps();
         assert_eq!(cpu.tasks()[0].vlag, -limit, "{rows}");
     }
 }
@@ -464,7 +436,7 @@ fn lag_is_bounded() {
         cpu.pick();
         cpu.pass(1 + step * 7_919 % 4_000_000);
         if step % 5 == 0 {
-            cpu.sleep();
+            cpu.sleeps();
         }
         cpu.pick();
         cpu.wake((step % TASKS as u64) as u32);
@@ -487,7 +459,7 @@ fn beside_a_loop(slices: [u64; 2]) -> Cpu {
     cpu.wake(1);
     cpu.pick();
     cpu.pass(1_000);
-    cpu.sleep();
+    cpu.sleeps();
     cpu.wake(0);
     cpu.pick();
     // The first slice of a task is half of a normal one.

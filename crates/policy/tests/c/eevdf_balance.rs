@@ -93,19 +93,21 @@ impl Scheduler {
             }}
             void set_misfit(u32 cpu, u64 load) {{ rq_of(cpu)->misfit_task_load = load; }}
             struct answer {{ s32 busiest, queue; s64 imbalance; u32 migrates, balances; }};
-            void ask(u32 cpu, u32 level, u32 idle, struct answer *answer)
+            struct answer ask(u32 cpu, u32 level, u32 idle)
             {{
                 struct balance_env *env = this_balance_env();
+                struct answer answer;
                 s32 group;
 
                 *env = (struct balance_env){{ .cpu = cpu, .dst_cpu = cpu, .level = level, .idle = idle,
                                              .local_group = local_group_of(cpu, level) }};
-                answer->balances = should_we_balance(env);
+                answer.balances = should_we_balance(env);
                 group = find_busiest_group(env);
-                answer->busiest = group < 0 ? -1 : (s32)nth_cpu(group_at(group), 0);
-                answer->queue = group < 0 ? -1 : find_busiest_queue(env, group);
-                answer->imbalance = env->imbalance;
-                answer->migrates = env->migration_type;
+                answer.busiest = group < 0 ? -1 : (s32)nth_cpu(group_at(group), 0);
+                answer.queue = group < 0 ? -1 : find_busiest_queue(env, group);
+                answer.imbalance = env->imbalance;
+                answer.migrates = env->migration_type;
+                return answer;
             }}
             /* The kind of @cpu's group at @level, as @from sees it. */
             u32 kind(u32 from, u32 cpu, u32 level)
@@ -156,8 +158,7 @@ impl Scheduler {
             }}"#
         );
         let scheduler = Scheduler(common::compile_with_tables(&code, "eevdf", machine));
-        let start: Symbol<unsafe extern "C" fn()> = unsafe { scheduler.0.get(b"start") }.unwrap();
-        unsafe { start() };
+        scheduler.start();
         scheduler
     }
 
@@ -177,25 +178,12 @@ impl Scheduler {
         scheduler
     }
 
-    fn set(&self, cpu: u32, nr: u32, util: u64) {
-        let set: Symbol<unsafe extern "C" fn(u32, u32, u64)> =
-            unsafe { self.0.get(b"set") }.unwrap();
-        unsafe { set(cpu, nr, util) }
-    }
-
-    fn set_misfit(&self, cpu: u32, load: u64) {
-        let set: Symbol<unsafe extern "C" fn(u32, u64)> =
-            unsafe { self.0.get(b"set_misfit") }.unwrap();
-        unsafe { set(cpu, load) }
-    }
-
-    /// `cpu` balances its domain at `level`.
-    fn ask(&self, cpu: u32, level: u32, idle: u32) -> Answer {
-        type Ask = unsafe extern "C" fn(u32, u32, u32, *mut Answer);
-        let ask: Symbol<Ask> = unsafe { self.0.get(b"ask") }.unwrap();
-        let mut answer = Answer::default();
-        unsafe { ask(cpu, level, idle, &mut answer) };
-        answer
+    c_fns! {
+        fn start();
+        fn set(cpu: u32, nr: u32, util: u64);
+        fn set_misfit(cpu: u32, load: u64);
+        /// `cpu` balances its domain at `level`.
+        fn ask(cpu: u32, level: u32, idle: u32) -> Answer;
     }
 
     /// Calls a C function that takes three numbers.

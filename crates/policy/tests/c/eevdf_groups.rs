@@ -185,12 +185,12 @@ struct look {
 	u32 nr_queued, h_nr_queued, h_nr_runnable, h_nr_idle, on_rq, h_curr, delayed;
 };
 
-void look(u32 group, u32 cpu, struct look *look)
+struct look group(u32 group, u32 cpu)
 {
 	const struct group_rq *grq = group_rq_at(group, cpu);
 	const struct fair_group *tg = fair_group_at(group);
 
-	*look = (struct look){ grq->queue.load_weight, grq->se.h_weight, tg->shares, grq->avg.load_avg, grq->tg_load_avg_contrib,
+	return (struct look){ grq->queue.load_weight, grq->se.h_weight, tg->shares, grq->avg.load_avg, grq->tg_load_avg_contrib,
 			       tg->load_avg, tg->runnable_avg, grq->queue.nr, grq->h_nr_queued, grq->h_nr_runnable,
 			       grq->h_nr_idle, grq->se.on_rq, grq->h_curr, grq->se.delayed };
 }
@@ -200,11 +200,11 @@ u64 shares_now(u32 group, u32 cpu) { return calc_group_shares(fair_group_at(grou
 
 struct task { u32 group, cpu, counts, runnable, runs, idle; u64 weight, h_weight; };
 
-void look_at_task(u32 i, struct task *task)
+struct task look_at_task(u32 i)
 {
 	const struct fair_entity *se = &of_task[i];
 
-	*task = (struct task){ se->group, se->cpu, se->on_rq || still_delayed(se), se->on_rq, prev[se->cpu] == &tasks[i],
+	return (struct task){ se->group, se->cpu, se->on_rq || still_delayed(se), se->on_rq, prev[se->cpu] == &tasks[i],
 			       se->idle_policy, se->weight, se->h_weight };
 }
 
@@ -374,27 +374,14 @@ impl Kernel {
         unsafe { call(argument) }
     }
 
-    fn pass(&self, ns: u64) {
-        let pass: Symbol<unsafe extern "C" fn(u64)> = unsafe { self.0.get(b"pass") }.unwrap();
-        unsafe { pass(ns) }
-    }
-
-    fn group(&self, group: u32, cpu: u32) -> Group {
-        let look: Symbol<unsafe extern "C" fn(u32, u32, *mut Group)> =
-            unsafe { self.0.get(b"look") }.unwrap();
-        let mut state = Group::default();
-        unsafe { look(group, cpu, &mut state) };
-        state
+    c_fns! {
+        fn pass(ns: u64);
+        fn group(group: u32, cpu: u32) -> Group;
+        fn look_at_task(task: u32) -> Task;
     }
 
     fn tasks(&self) -> [Task; TASKS] {
-        let look: Symbol<unsafe extern "C" fn(u32, *mut Task)> =
-            unsafe { self.0.get(b"look_at_task") }.unwrap();
-        std::array::from_fn(|task| {
-            let mut state = Task::default();
-            unsafe { look(task as u32, &mut state) };
-            state
-        })
+        std::array::from_fn(|task| self.look_at_task(task as u32))
     }
 }
 

@@ -67,10 +67,9 @@ impl Scheduler {
         Scheduler(common::compile_with_tables_of(CODE, "eevdf", &machine))
     }
 
-    fn set_util(&self, cpu: u32, util: u64) {
-        let set: Symbol<unsafe extern "C" fn(u32, u64)> =
-            unsafe { self.0.get(b"set_util") }.unwrap();
-        unsafe { set(cpu, util) }
+    c_fns! {
+        fn set_util(cpu: u32, util: u64);
+        fn overutilized(cpu: u32) -> bool;
     }
 
     fn ask(&self, util: u64, prev_cpu: u32) -> u32 {
@@ -131,10 +130,8 @@ fn a_task_goes_where_there_is_most_room() {
 #[test]
 fn a_cpu_whose_tasks_do_not_fit_it_is_overutilized() {
     let scheduler = Scheduler::new();
-    let overutilized: Symbol<unsafe extern "C" fn(u32) -> bool> =
-        unsafe { scheduler.0.get(b"overutilized") }.unwrap();
     for (util, expected) in [(290, false), (305, true)] {
         scheduler.set_util(0, util);
-        assert_eq!(unsafe { overutilized(0) }, expected, "{util}");
+        assert_eq!(scheduler.overutilized(0), expected, "{util}");
     }
 }

@@ -225,16 +225,14 @@ struct Cpus(Library);
 impl Cpus {
     fn new() -> Cpus {
         let cpus = Cpus(compile(&format!("{FOUR_CPUS}{CPUS}")));
-        let begin: Symbol<unsafe extern "C" fn()> = unsafe { cpus.0.get(b"begin") }.unwrap();
-        unsafe { begin() };
+        cpus.begin();
         cpus
     }
 
-    /// Gives task `i` this nice level and policy, and puts it `ahead` of the clock, in ns.
-    fn set(&self, i: u32, nice: i32, policy: u32, ahead: i64) {
-        let set: Symbol<unsafe extern "C" fn(u32, i32, u32, i64)> =
-            unsafe { self.0.get(b"set") }.unwrap();
-        unsafe { set(i, nice, policy, ahead) };
+    c_fns! {
+        fn begin();
+        /// Gives task `i` this nice level and policy, and puts it `ahead` of the clock, in ns.
+        fn set(i: u32, nice: i32, policy: u32, ahead: i64);
     }
 
     fn tell(&self, what: &str, cpu: u32, number: i64) {

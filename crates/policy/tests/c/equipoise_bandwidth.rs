@@ -30,21 +30,11 @@ impl Limit {
         Limit(compile(BANDWIDTH))
     }
 
-    fn begin(&self, period_us: u64, quota_us: u64, burst_us: u64, now: u64) {
-        let begin: Symbol<unsafe extern "C" fn(u64, u64, u64, u64)> =
-            unsafe { self.0.get(b"begin") }.unwrap();
-        unsafe { begin(period_us, quota_us, burst_us, now) };
-    }
-
-    fn refill(&self, now: u64) {
-        let refill: Symbol<unsafe extern "C" fn(u64)> = unsafe { self.0.get(b"refill") }.unwrap();
-        unsafe { refill(now) };
-    }
-
-    fn spend(&self, ran: u64) -> bool {
-        let spend: Symbol<unsafe extern "C" fn(u64) -> bool> =
-            unsafe { self.0.get(b"spend") }.unwrap();
-        unsafe { spend(ran) }
+    c_fns! {
+        fn begin(period_us: u64, quota_us: u64, burst_us: u64, now: u64);
+        fn refill(now: u64);
+        fn spend(ran: u64) -> bool;
+        fn end();
     }
 
     fn says(&self, what: &str) -> bool {
@@ -184,8 +174,7 @@ fn it_runs_out_once() {
     limit.refill(100_000 * US);
     assert!(!limit.says("out"));
     assert_eq!(limit.number("left"), 19_999 * US as i64);
-    let end: Symbol<unsafe extern "C" fn()> = unsafe { limit.0.get(b"end") }.unwrap();
-    unsafe { end() };
+    limit.end();
     assert!(!limit.says("limited"));
 }
 

@@ -1,7 +1,7 @@
 //! The time charged to a task: the scheduler's own C is compiled and called.
 
 use crate::common;
-use libloading::{Library, Symbol};
+use libloading::Library;
 
 const MS: u64 = 1_000_000;
 
@@ -46,25 +46,11 @@ impl Scheduler {
         Scheduler(library)
     }
 
-    fn pass(&self, cpu: u32, ns: u64, irq_ns: u64) {
-        let pass: Symbol<unsafe extern "C" fn(u32, u64, u64)> =
-            unsafe { self.0.get(b"pass") }.unwrap();
-        // SAFETY: the C code above defines the function with this type.
-        unsafe { pass(cpu, ns, irq_ns) }
-    }
-
-    fn give(&self, this_cpu: u32, cpu: u32) {
-        let give: Symbol<unsafe extern "C" fn(u32, u32)> = unsafe { self.0.get(b"give") }.unwrap();
-        // SAFETY: the C code above defines the function with this type.
-        unsafe { give(this_cpu, cpu) }
-    }
-
-    /// Returns the task's vruntime, in ns.
-    fn take(&self, this_cpu: u32, cpu: u32) -> u64 {
-        let take: Symbol<unsafe extern "C" fn(u32, u32) -> u64> =
-            unsafe { self.0.get(b"take") }.unwrap();
-        // SAFETY: the C code above defines the function with this type.
-        unsafe { take(this_cpu, cpu) }
+    c_fns! {
+        fn pass(cpu: u32, ns: u64, irq_ns: u64);
+        fn give(this_cpu: u32, cpu: u32);
+        /// Returns the task's vruntime, in ns.
+        fn take(this_cpu: u32, cpu: u32) -> u64;
     }
 }
 

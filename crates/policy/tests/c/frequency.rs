@@ -75,33 +75,18 @@ impl Scheduler {
         u32 ask(u32 cpu, u64 ns) {{ kernel.now += ns; update_frequency(cpu, kernel.now); return asks; }}"#
         ));
         let scheduler = Scheduler(library);
-        let boot: Symbol<unsafe extern "C" fn()> = unsafe { scheduler.0.get(b"boot") }.unwrap();
-        // SAFETY: it is a function of the library without arguments.
-        unsafe { boot() };
+        scheduler.boot();
         scheduler
     }
 
-    fn idle(&self, cpu: i32) {
-        let idle: Symbol<unsafe extern "C" fn(i32)> = unsafe { self.0.get(b"idle") }.unwrap();
-        // SAFETY: the C code above defines this function and those below with these types.
-        unsafe { idle(cpu) }
-    }
-
-    fn pass(&self, ns: u64, irq: u64) {
-        let pass: Symbol<unsafe extern "C" fn(u64, u64)> = unsafe { self.0.get(b"pass") }.unwrap();
-        unsafe { pass(ns, irq) }
-    }
-
-    fn limit_rate(&self, ns: u64) {
-        let limit_rate: Symbol<unsafe extern "C" fn(u64)> =
-            unsafe { self.0.get(b"limit_rate") }.unwrap();
-        unsafe { limit_rate(ns) }
-    }
-
-    fn request(&self, cpu: u32) -> u32 {
-        let request: Symbol<unsafe extern "C" fn(u32) -> u32> =
-            unsafe { self.0.get(b"request") }.unwrap();
-        unsafe { request(cpu) }
+    c_fns! {
+        fn boot();
+        fn idle(cpu: i32);
+        fn pass(ns: u64, irq: u64);
+        fn limit_rate(ns: u64);
+        fn request(cpu: u32) -> u32;
+        fn effective(cpu: u32) -> u64;
+        fn ask(cpu: u32, ns: u64) -> u32;
     }
 
     fn set(&self, cpu: u32, used: &Used) {
@@ -113,18 +98,6 @@ impl Scheduler {
             bw_dl,
         } = used;
         unsafe { set(cpu, fair, rt, dl, irq, rt_runnable, u64::from(bw_dl) << 10) }
-    }
-
-    fn effective(&self, cpu: u32) -> u64 {
-        let effective: Symbol<unsafe extern "C" fn(u32) -> u64> =
-            unsafe { self.0.get(b"effective") }.unwrap();
-        unsafe { effective(cpu) }
-    }
-
-    fn ask(&self, cpu: u32, ns: u64) -> u32 {
-        let ask: Symbol<unsafe extern "C" fn(u32, u64) -> u32> =
-            unsafe { self.0.get(b"ask") }.unwrap();
-        unsafe { ask(cpu, ns) }
     }
 }
 

@@ -2,7 +2,7 @@
 //! 0-3 are slow and 4-7 fast.
 
 use crate::common;
-use libloading::{Library, Symbol};
+use libloading::Library;
 use machine::Machine;
 use policy::Policy;
 
@@ -12,16 +12,6 @@ const MS: u64 = 1_000_000;
 const NOW: u64 = 100_000 * MS;
 
 struct Scheduler(Library);
-
-/// Calls a function of the library.
-macro_rules! call {
-    ($scheduler:expr, $name:ident($($arg:expr => $type:ty),*) -> $returns:ty) => {{
-        let function: Symbol<unsafe extern "C" fn($($type),*) -> $returns> =
-            unsafe { $scheduler.0.get(stringify!($name).as_bytes()) }.unwrap();
-        // SAFETY: the type is the one declared in the code that `new` compiles.
-        unsafe { function($($arg),*) }
-    }};
-}
 
 /// The groups of the fast and of the slow CPUs, which follow a time and three numbers in `struct machine`.
 fn groups() -> [u32; 2] {
@@ -128,33 +118,21 @@ impl Scheduler {
             "odroid-xu3",
         );
         let scheduler = Scheduler(library);
-        call!(scheduler, boot(NOW => u64) -> ());
+        scheduler.boot(NOW);
         scheduler
     }
 
-    fn task(&self, pid: u32, ratio: u32, last_up: u64, last_down: u64) {
-        call!(self, task(pid => u32, ratio => u32, last_up => u64, last_down => u64) -> ())
-    }
-
-    fn busy(&self, cpu: u32, nr: u32, pid: u32, usage: u32) {
-        call!(self, busy(cpu => u32, nr => u32, pid => u32, usage => u32) -> ())
-    }
-
-    fn load(&self, cpu: u32, ratio: u64) {
-        call!(self, load(cpu => u32, ratio => u64) -> ())
-    }
-
-    /// The CPU for a waking task that was on `prev_cpu` and that by the general rules would go to `new_cpu`.
-    fn select(&self, pid: u32, prev_cpu: u32, new_cpu: u32) -> i32 {
-        call!(self, select(pid => u32, prev_cpu => u32, new_cpu => u32) -> i32)
-    }
-
-    fn balance(&self, cpu: u32) -> i32 {
-        call!(self, balance(cpu => u32) -> i32)
-    }
-
-    fn pull(&self, cpu: u32, from: u32) -> i32 {
-        call!(self, pull(cpu => u32, from => u32) -> i32)
+    c_fns! {
+        fn boot(now: u64);
+        fn task(pid: u32, ratio: u32, last_up: u64, last_down: u64);
+        fn busy(cpu: u32, nr: u32, pid: u32, usage: u32);
+        fn load(cpu: u32, ratio: u64);
+        /// The CPU for a waking task that was on `prev_cpu` and that by the general rules would go to `new_cpu`.
+        fn select(pid: u32, prev_cpu: u32, new_cpu: u32) -> i32;
+        fn balance(cpu: u32) -> i32;
+        fn pull(cpu: u32, from: u32) -> i32;
+        fn forked(pid: u32, kernel_thread: bool) -> i32;
+        fn called() -> i32;
     }
 }
 
@@ -232,9 +210,8 @@ fn small_tasks_are_packed_until_a_slow_cpu_is_full() {
 #[test]
 fn a_new_task_starts_on_a_fast_cpu_unless_it_is_the_kernel_s() {
     let scheduler = Scheduler::new(0);
-    let forked = |kernel: bool| call!(scheduler, forked(1 => u32, kernel => bool) -> i32);
-    assert!(is_fast(forked(false)));
-    assert_eq!(forked(true), -1);
+    assert!(is_fast(scheduler.forked(1, false)));
+    assert_eq!(scheduler.forked(1, true), -1);
 }
 
 #[test]
@@ -272,8 +249,7 @@ fn a_heavy_task_that_runs_on_is_fetched_by_an_idle_fast_cpu() {
         scheduler.busy(1, 1, 1, 1024);
         // The periodic balance of any CPU makes an idle fast CPU pull the task.
         scheduler.balance(1);
-        let called = call!(scheduler, called() -> i32);
-        assert_eq!(is_fast(called), goes, "{ratio}");
+        assert_eq!(is_fast(scheduler.called()), goes, "{ratio}");
         // A fast CPU that runs out of work also pulls it by itself, but a slow one does not.
         assert_eq!(scheduler.pull(2, 1), -1);
         assert_eq!(scheduler.pull(5, 1), if goes { 5 } else { -1 }, "{ratio}");

@@ -58,23 +58,25 @@ impl Scheduler {
                     rq->cpu_load[i] = nr * 1024;
             }}
             struct answer {{ s32 busiest, queue; s64 imbalance; s32 balance; }};
-            void ask(u32 cpu, u32 level, u32 idle, struct answer *answer)
+            struct answer ask(u32 cpu, u32 level, u32 idle)
             {{
                 struct balance_env *env = this_balance_env();
+                struct answer answer;
                 s32 group;
 
                 *env = (struct balance_env){{ .cpu = cpu, .dst_cpu = cpu, .level = level, .idle = idle, .balance = true }};
                 group = find_busiest_group(env);
-                answer->busiest = group < 0 ? -1 : (s32)nth_cpu(group_at(group), 0);
-                answer->queue = group < 0 ? -1 : find_busiest_queue(env, group);
-                answer->imbalance = env->imbalance;
-                answer->balance = env->balance;
+                answer.busiest = group < 0 ? -1 : (s32)nth_cpu(group_at(group), 0);
+                answer.queue = group < 0 ? -1 : find_busiest_queue(env, group);
+                answer.imbalance = env->imbalance;
+                answer.balance = env->balance;
+                return answer;
             }}
             void set_load(u32 cpu, u64 load) {{ rq_of(cpu)->load_weight = rq_of(cpu)->runnable_load_avg = load; }}
             void set_power(u32 cpu, u32 power) {{ levels_of(cpu)->power = power; }}
             u32 imbalance_pct(u32 cpu, u32 level) {{ return domain_of(cpu, level)->imbalance_pct; }}
             /* The tick of @cpu, while other CPUs are idle and have no tick. */
-            bool kick(u32 cpu)
+            bool kicks(u32 cpu)
             {{
                 nohz.nr_cpus = 1;
                 for (u32 other = 0; other < 5; other++)
@@ -82,7 +84,7 @@ impl Scheduler {
                 return nohz_kick_needed(cpu, 0);
             }}
             /* @dst could move nothing from @src @failed times in a row. */
-            bool active(u32 src, u32 dst, u32 failed)
+            bool asks_for_running(u32 src, u32 dst, u32 failed)
             {{
                 struct balance_env env = {{ .cpu = dst, .dst_cpu = dst, .src_cpu = src, .level = 1, .idle = LB_IDLE }};
 
@@ -118,35 +120,29 @@ impl Scheduler {
             policy,
             "tc2",
         );
-        let set_tasks: Symbol<unsafe extern "C" fn(u32, u32)> =
-            unsafe { library.get(b"set_tasks") }.unwrap();
-        (0..5)
-            .zip(tasks)
-            .for_each(|(cpu, nr)| unsafe { set_tasks(cpu, nr) });
-        Scheduler(library)
+        let scheduler = Scheduler(library);
+        for (cpu, nr) in (0..).zip(tasks) {
+            scheduler.set_tasks(cpu, nr);
+        }
+        scheduler
     }
 
-    /// `cpu` balances its domain at `level`.
-    fn ask(&self, cpu: u32, level: u32, idle: u32) -> Answer {
-        type Ask = unsafe extern "C" fn(u32, u32, u32, *mut Answer);
-        let ask: Symbol<Ask> = unsafe { self.0.get(b"ask") }.unwrap();
-        let mut answer = Answer::default();
-        unsafe { ask(cpu, level, idle, &mut answer) };
-        answer
-    }
-
-    /// The tasks of `cpu` have this load.
-    fn set_load(&self, cpu: u32, load: u64) {
-        let set: Symbol<unsafe extern "C" fn(u32, u64)> =
-            unsafe { self.0.get(b"set_load") }.unwrap();
-        unsafe { set(cpu, load) }
-    }
-
-    /// `cpu` has this cpu_power.
-    fn set_power(&self, cpu: u32, power: u32) {
-        let set: Symbol<unsafe extern "C" fn(u32, u32)> =
-            unsafe { self.0.get(b"set_power") }.unwrap();
-        unsafe { set(cpu, power) }
+    c_fns! {
+        fn set_tasks(cpu: u32, nr: u32);
+        /// `cpu` balances its domain at `level`.
+        fn ask(cpu: u32, level: u32, idle: u32) -> Answer;
+        /// The tasks of `cpu` have this load.
+        fn set_load(cpu: u32, load: u64);
+        /// `cpu` has this cpu_power.
+        fn set_power(cpu: u32, power: u32);
+        /// The flags LBF_* after `cpu`, with no imbalance left, has considered a task that may use only CPU `allowed`.
+        fn looks_at(cpu: u32, idle: u32, allowed: u32) -> u32;
+        /// Is a task of this load light enough for the imbalance?
+        fn moves(idle: u32, imbalance: i64, load: u64) -> bool;
+        /// Does the tick of `cpu`, which has a task, make an idle CPU balance?
+        fn kicks(cpu: u32) -> bool;
+        /// Does `dst`, which failed to move tasks from `src` this often, request its running task?
+        fn asks_for_running(src: u32, dst: u32, failed: u32) -> bool;
     }
 
     /// A number of the package's domain, which must be equal on all CPUs.
@@ -154,34 +150,6 @@ impl Scheduler {
         let number: Symbol<unsafe extern "C" fn(u32, u32) -> u32> =
             unsafe { self.0.get(what.as_bytes()) }.unwrap();
         unsafe { number(0, PKG) }
-    }
-
-    /// Does the tick of `cpu`, which has a task, make an idle CPU balance?
-    fn kicks(&self, cpu: u32) -> bool {
-        let kick: Symbol<unsafe extern "C" fn(u32) -> bool> =
-            unsafe { self.0.get(b"kick") }.unwrap();
-        unsafe { kick(cpu) }
-    }
-
-    /// Does `dst`, which failed to move tasks from `src` this often, request its running task?
-    fn asks_for_running(&self, src: u32, dst: u32, failed: u32) -> bool {
-        let active: Symbol<unsafe extern "C" fn(u32, u32, u32) -> bool> =
-            unsafe { self.0.get(b"active") }.unwrap();
-        unsafe { active(src, dst, failed) }
-    }
-
-    /// The flags LBF_* after `cpu`, with no imbalance left, has considered a task that may use only CPU `allowed`.
-    fn looks_at(&self, cpu: u32, idle: u32, allowed: u32) -> u32 {
-        let looks: Symbol<unsafe extern "C" fn(u32, u32, u32) -> u32> =
-            unsafe { self.0.get(b"looks_at") }.unwrap();
-        unsafe { looks(cpu, idle, allowed) }
-    }
-
-    /// Is a task of this load light enough for the imbalance?
-    fn moves(&self, idle: u32, imbalance: i64, load: u64) -> bool {
-        let moves: Symbol<unsafe extern "C" fn(u32, i64, u64) -> bool> =
-            unsafe { self.0.get(b"moves") }.unwrap();
-        unsafe { moves(idle, imbalance, load) }
     }
 }
 

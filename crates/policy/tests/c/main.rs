@@ -3,6 +3,19 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+/// Methods that call the functions of the same names in the library of C code that is the value's only field.
+macro_rules! c_fns {
+    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),*) $(-> $returns:ty)?;)*) => {$(
+        $(#[$doc])*
+        fn $name(&self, $($arg: $type),*) $(-> $returns)? {
+            type Function = unsafe extern "C" fn($($type),*) $(-> $returns)?;
+            let function = unsafe { self.0.get::<Function>(stringify!($name).as_bytes()) }.unwrap();
+            // SAFETY: the code that the test compiles defines the function with this type.
+            unsafe { function($($arg),*) }
+        }
+    )*};
+}
+
 mod capacity;
 mod eevdf;
 mod eevdf_balance;

@@ -3,7 +3,7 @@
 //! threads of core n.
 
 use crate::common;
-use libloading::{Library, Symbol};
+use libloading::Library;
 
 /// `enum balance_idle`
 const NOT_IDLE: u32 = 0;
@@ -40,7 +40,7 @@ impl Scheduler {
             volatile struct tunables tunables = { .sched_burst_threshold = 100000 };
             const volatile struct machine machine = { .tick_ns = 1000000, .nr_cpus = 8 };
             static struct equipoise_kernel kernel;
-            void set_rq(u32 cpu, u32 nr, u32 util, u64 avg_idle)
+            void set(u32 cpu, u32 nr, u32 util, u64 avg_idle)
             {
                 struct fair_rq *rq;
 
@@ -121,15 +121,17 @@ impl Scheduler {
             u64 max_interval(u32 cpu, u32 level) { return domain_of(cpu, level)->max_interval; }
             void record(u32 cpu, u32 level, u64 bits) { domain_state_of(cpu, level)->design.powersave.perf_lb_record = bits; }
             struct answer { s32 group, power; };
-            void balance(u32 cpu, u32 level, u32 idle, struct answer *answer)
+            struct answer balance(u32 cpu, u32 level, u32 idle)
             {
                 struct balance_env *env = this_balance_env();
                 s32 group;
 
                 *env = (struct balance_env){ .cpu = cpu, .dst_cpu = cpu, .level = level, .idle = idle, .balance = true };
                 group = find_busiest_group(env);
-                answer->group = group < 0 ? -1 : (s32)nth_cpu(group_at(group), 0);
-                answer->power = !!(env->flags & LBF_POWER_BAL);
+                return (struct answer){
+                    .group = group < 0 ? -1 : (s32)nth_cpu(group_at(group), 0),
+                    .power = !!(env->flags & LBF_POWER_BAL),
+                };
             }"#,
             "powersaving",
             machine,
@@ -141,32 +143,22 @@ impl Scheduler {
         scheduler
     }
 
-    /// `cpu` has `nr` tasks, uses `util` of its time (of 1024), and usually idles for `avg_idle` ns.
-    fn set(&self, cpu: u32, nr: u32, util: u32, avg_idle: u64) {
-        let set: Symbol<unsafe extern "C" fn(u32, u32, u32, u64)> =
-            unsafe { self.0.get(b"set_rq") }.unwrap();
-        unsafe { set(cpu, nr, util, avg_idle) }
-    }
-
-    /// The first CPU of the group that a task of utilization `putil` goes to, or -1.
-    fn leader(&self, cpu: u32, level: u32, putil: u64, wakeup: bool) -> i32 {
-        let leader: Symbol<unsafe extern "C" fn(u32, u32, u64, bool) -> i32> =
-            unsafe { self.0.get(b"leader") }.unwrap();
-        unsafe { leader(cpu, level, putil, wakeup) }
-    }
-
-    fn balance(&self, cpu: u32, level: u32, idle: u32) -> Answer {
-        let balance: Symbol<unsafe extern "C" fn(u32, u32, u32, *mut Answer)> =
-            unsafe { self.0.get(b"balance") }.unwrap();
-        let mut answer = Answer::default();
-        unsafe { balance(cpu, level, idle, &mut answer) };
-        answer
-    }
-
-    fn record(&self, cpu: u32, level: u32, bits: u64) {
-        let record: Symbol<unsafe extern "C" fn(u32, u32, u64)> =
-            unsafe { self.0.get(b"record") }.unwrap();
-        unsafe { record(cpu, level, bits) }
+    c_fns! {
+        /// `cpu` has `nr` tasks, uses `util` of its time (of 1024), and usually idles for `avg_idle` ns.
+        fn set(cpu: u32, nr: u32, util: u32, avg_idle: u64);
+        /// The first CPU of the group that a task of utilization `putil` goes to, or -1.
+        fn leader(cpu: u32, level: u32, putil: u64, wakeup: bool) -> i32;
+        fn record(cpu: u32, level: u32, bits: u64);
+        fn balance(cpu: u32, level: u32, idle: u32) -> Answer;
+        fn keep_busy(cpu: u32, ns: u64);
+        fn reset_avg(cpu: u32);
+        fn util(cpu: u32) -> u64;
+        fn set_rt(cpu: u32);
+        fn fork_to(cpu: u32, level: u32, util: u32, new: bool) -> i32;
+        fn wake_to(cpu: u32, util: u32) -> i32;
+        fn other_is_busiest(cpu: u32, level: u32, idle: u32) -> bool;
+        fn later(jiffies: u64);
+        fn max_interval(cpu: u32, level: u32) -> u64;
     }
 }
 
@@ -261,25 +253,14 @@ fn packing_waits_until_performance_balance_has_been_rare() {
 /// A CPU that always has a task is full from the first tick on, and a child goes alongside it.
 #[test]
 fn a_cpu_that_is_always_busy_is_full() {
-    let keep_busy = |scheduler: &Scheduler, ns| {
-        let busy: Symbol<unsafe extern "C" fn(u32, u64)> =
-            unsafe { scheduler.0.get(b"keep_busy") }.unwrap();
-        unsafe { busy(0, ns) }
-    };
-    type ForkTo = unsafe extern "C" fn(u32, u32, u32, bool) -> i32;
     for ms in [1, 5, 33, 100, 1000, 10_000] {
         let scheduler = Scheduler::new([1, 0, 0, 0, 0, 0, 0, 0]);
         scheduler.set(0, 1, 0, 1_000_000);
-        let reset: Symbol<unsafe extern "C" fn(u32)> =
-            unsafe { scheduler.0.get(b"reset_avg") }.unwrap();
-        unsafe { reset(0) };
-        keep_busy(&scheduler, ms * 1_000_000 + 12_345);
-        let util: Symbol<unsafe extern "C" fn(u32) -> u64> =
-            unsafe { scheduler.0.get(b"util") }.unwrap();
-        assert_eq!(unsafe { util(0) }, 1024, "{ms} ms");
-        let fork_to: Symbol<ForkTo> = unsafe { scheduler.0.get(b"fork_to") }.unwrap();
-        assert_eq!(unsafe { fork_to(0, SMT, 0, true) }, -1, "{ms} ms");
-        assert_eq!(unsafe { fork_to(0, MC, 0, true) }, 4, "{ms} ms");
+        scheduler.reset_avg(0);
+        scheduler.keep_busy(0, ms * 1_000_000 + 12_345);
+        assert_eq!(scheduler.util(0), 1024, "{ms} ms");
+        assert_eq!(scheduler.fork_to(0, SMT, 0, true), -1, "{ms} ms");
+        assert_eq!(scheduler.fork_to(0, MC, 0, true), 4, "{ms} ms");
     }
 }
 
@@ -288,9 +269,7 @@ fn a_cpu_that_is_always_busy_is_full() {
 #[test]
 fn light_tasks_wake_up_on_the_core_of_the_running_task() {
     let scheduler = Scheduler::new([1, 0, 0, 0, 0, 0, 0, 0]);
-    let wake_to: Symbol<unsafe extern "C" fn(u32, u32) -> i32> =
-        unsafe { scheduler.0.get(b"wake_to") }.unwrap();
-    let wake_to = |util| unsafe { wake_to(0, util) };
+    let wake_to = |util| scheduler.wake_to(0, util);
     for (room, util, cpu) in [
         // Slightly more or slightly less than four times its utilization is free alongside the
         // waker.
@@ -315,11 +294,9 @@ fn light_tasks_wake_up_on_the_core_of_the_running_task() {
 fn packing_does_not_prefer_siblings() {
     const NUMA: u32 = 2;
     let scheduler = Scheduler::on("snb-ep-2s", [1, 1, 0, 0, 0, 0, 0, 0]);
-    let busiest: Symbol<unsafe extern "C" fn(u32, u32, u32) -> bool> =
-        unsafe { scheduler.0.get(b"other_is_busiest") }.unwrap();
     // CPU 8 is the first of the other package.
-    assert!(unsafe { busiest(8, NUMA, NOT_IDLE) });
-    assert!(!unsafe { busiest(8, NUMA, IDLE) });
+    assert!(scheduler.other_is_busiest(8, NUMA, NOT_IDLE));
+    assert!(!scheduler.other_is_busiest(8, NUMA, IDLE));
 }
 
 /// A group is full at exactly 1024 for each of its CPUs, and overloaded beyond that.
@@ -348,17 +325,14 @@ fn full_is_1024_for_each_cpu() {
 #[test]
 fn a_long_time_without_balance_is_forgotten() {
     let scheduler = Scheduler::new([1, 1, 0, 0, 0, 0, 0, 0]);
-    let later: Symbol<unsafe extern "C" fn(u64)> = unsafe { scheduler.0.get(b"later") }.unwrap();
-    let max_interval: Symbol<unsafe extern "C" fn(u32, u32) -> u64> =
-        unsafe { scheduler.0.get(b"max_interval") }.unwrap();
-    let quiet = 8 * unsafe { max_interval(4, MC) };
+    let quiet = 8 * scheduler.max_interval(4, MC);
     for (jiffies, packs) in [(1, 0), (quiet, 0), (quiet + 1, 1)] {
-        unsafe { later(jiffies) };
+        scheduler.later(jiffies);
         scheduler.record(4, MC, u64::from(u32::MAX));
         assert_eq!(scheduler.balance(4, MC, IDLE).power, packs, "{jiffies}");
     }
     // The history has been forgotten, so the next balance for power need not wait.
-    unsafe { later(1) };
+    scheduler.later(1);
     assert_eq!(scheduler.balance(4, MC, IDLE).power, 1);
 }
 
@@ -368,9 +342,7 @@ fn a_long_time_without_balance_is_forgotten() {
 fn a_new_task_counts_in_full() {
     let scheduler = Scheduler::new([1; 8]);
     scheduler.set(6, 1, 256, 1_000_000);
-    type ForkTo = unsafe extern "C" fn(u32, u32, u32, bool) -> i32;
-    let fork_to: Symbol<ForkTo> = unsafe { scheduler.0.get(b"fork_to") }.unwrap();
-    let fork_to = |util, new| unsafe { fork_to(0, MC, util, new) };
+    let fork_to = |util, new| scheduler.fork_to(0, MC, util, new);
     assert_eq!((fork_to(0, false), fork_to(512, false)), (2, 2));
     assert_eq!((fork_to(0, true), fork_to(512, true)), (-1, -1));
     // If a thread is free, there is room for the task.
@@ -386,13 +358,10 @@ fn time_used_by_other_classes_is_not_available_to_fair_tasks() {
     let scheduler = Scheduler::new([2, 1, 0, 0, 0, 0, 0, 0]);
     // The average rounds down.
     scheduler.set(1, 1, 300, 1_000_000);
-    let util: Symbol<unsafe extern "C" fn(u32) -> u64> =
-        unsafe { scheduler.0.get(b"util") }.unwrap();
-    let set_rt: Symbol<unsafe extern "C" fn(u32)> = unsafe { scheduler.0.get(b"set_rt") }.unwrap();
-    assert_eq!(unsafe { (util(0), util(1), util(2)) }, (2048, 299, 0));
-    unsafe { (set_rt(0), set_rt(1), set_rt(2)) };
-    assert_eq!(
-        unsafe { (util(0), util(1), util(2)) },
-        (512 + 2 * 512, 512 + 299, 512)
-    );
+    let utils = || [0, 1, 2].map(|cpu| scheduler.util(cpu));
+    assert_eq!(utils(), [2048, 299, 0]);
+    for cpu in 0..3 {
+        scheduler.set_rt(cpu);
+    }
+    assert_eq!(utils(), [512 + 2 * 512, 512 + 299, 512]);
 }

@@ -1,7 +1,7 @@
 //! The utilization of fair tasks, and the CPU to which it belongs: the scheduler's own C is compiled and called.
 
 use crate::common;
-use libloading::{Library, Symbol};
+use libloading::Library;
 use proptest::prelude::*;
 
 const US: u64 = 1000;
@@ -11,16 +11,6 @@ const MS: u64 = 1_000_000;
 const NONE: u32 = u32::MAX;
 
 struct Scheduler(Library);
-
-/// Calls a function of the library.
-macro_rules! call {
-    ($scheduler:expr, $name:ident($($arg:expr => $type:ty),*) -> $returns:ty) => {{
-        let function: Symbol<unsafe extern "C" fn($($type),*) -> $returns> =
-            unsafe { $scheduler.0.get(stringify!($name).as_bytes()) }.unwrap();
-        // SAFETY: the code that `new` compiles defines the function with this type.
-        unsafe { function($($arg),*) }
-    }};
-}
 
 impl Scheduler {
     /// Three CPUs, the last of which has half the capacity, and eight tasks that are attached to
@@ -53,7 +43,7 @@ impl Scheduler {
                     init_cpu_util(cpu, kernel.now);
             }
             /* For @ns, each CPU runs one of its tasks, or none. */
-            void run(u32 a, u32 b, u32 c, u64 ns)
+            void run_on(u32 a, u32 b, u32 c, u64 ns)
             {
                 const u32 on[] = { a, b, c };
 
@@ -107,7 +97,7 @@ impl Scheduler {
                 update_pelt(&now, kernel.now, false, false);
                 return pelt_util(&now);
             }
-            u64 fair(u32 cpu)
+            u64 fair_of(u32 cpu)
             {
                 update_cpu_util(cpu, kernel.now);
                 return cpu_util_fair(cpu);
@@ -123,45 +113,26 @@ impl Scheduler {
         scheduler
     }
 
-    fn boot(&self) {
-        call!(self, boot() -> ())
+    c_fns! {
+        fn boot();
+        fn attach(task: u32, cpu: u32);
+        fn detach(task: u32);
+        fn begin(task: u32, cpu: u32, load: u64);
+        fn wakes(task: u32);
+        fn sleeps(task: u32);
+        fn task(task: u32) -> u64;
+        fn cfs(cpu: u32) -> u64;
+        fn run_on(a: u32, b: u32, c: u32, ns: u64);
+        fn fair_of(cpu: u32) -> u64;
     }
 
     fn run(&self, on: [u32; 3], ns: u64) {
-        call!(self, run(on[0] => u32, on[1] => u32, on[2] => u32, ns => u64) -> ())
-    }
-
-    fn attach(&self, task: u32, cpu: u32) {
-        call!(self, attach(task => u32, cpu => u32) -> ())
-    }
-
-    fn detach(&self, task: u32) {
-        call!(self, detach(task => u32) -> ())
-    }
-
-    fn begin(&self, task: u32, cpu: u32, load: u64) {
-        call!(self, begin(task => u32, cpu => u32, load => u64) -> ())
-    }
-
-    fn wakes(&self, task: u32) {
-        call!(self, wakes(task => u32) -> ())
-    }
-
-    fn sleeps(&self, task: u32) {
-        call!(self, sleeps(task => u32) -> ())
-    }
-
-    fn task(&self, task: u32) -> u64 {
-        call!(self, task(task => u32) -> u64)
+        self.run_on(on[0], on[1], on[2], ns);
     }
 
     /// `cpu_util_fair()` and `cpu_util_cfs()` of each CPU.
     fn fair(&self) -> [u64; 3] {
-        [0, 1, 2].map(|cpu| call!(self, fair(cpu => u32) -> u64))
-    }
-
-    fn cfs(&self, cpu: u32) -> u64 {
-        call!(self, cfs(cpu => u32) -> u64)
+        [0, 1, 2].map(|cpu| self.fair_of(cpu))
     }
 }
 

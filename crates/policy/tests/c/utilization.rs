@@ -1,7 +1,7 @@
 //! The use of a CPU's time by class: the scheduler's own C is compiled and called.
 
 use crate::common;
-use libloading::{Library, Symbol};
+use libloading::Library;
 
 const MS: u64 = 1_000_000;
 
@@ -53,24 +53,14 @@ impl Scheduler {
             u64 util(u32 class) { return cpu_util(0, class); }"#,
         );
         let scheduler = Scheduler(library);
-        let boot: Symbol<unsafe extern "C" fn()> = unsafe { scheduler.0.get(b"boot") }.unwrap();
-        // SAFETY: it is a function of the library without arguments.
-        unsafe { boot() };
+        scheduler.boot();
         scheduler
     }
 
-    fn switch_to(&self, ns: u64, prio: i32, stop: bool, late: u64) {
-        let switch: Symbol<unsafe extern "C" fn(u64, i32, bool, u64)> =
-            unsafe { self.0.get(b"switch_to") }.unwrap();
-        // SAFETY: the C code above defines the function with this type.
-        unsafe { switch(ns, prio, stop, late) }
-    }
-
-    fn util(&self, class: u32) -> u64 {
-        let util: Symbol<unsafe extern "C" fn(u32) -> u64> =
-            unsafe { self.0.get(b"util") }.unwrap();
-        // SAFETY: the C code above defines the function with this type.
-        unsafe { util(class) }
+    c_fns! {
+        fn boot();
+        fn switch_to(ns: u64, prio: i32, stop: bool, late: u64);
+        fn util(class: u32) -> u64;
     }
 }
 

@@ -416,6 +416,7 @@ mod tests {
     use crate::events::pelt::Levels;
     use crate::events::tracked::Entity;
     use lab::{Case, Runs, Scheduler};
+    use std::sync::atomic::AtomicBool;
 
     /// Checks the records: they are in order, and idle states end as they began.
     #[derive(Default)]
@@ -518,7 +519,7 @@ mod tests {
                 jobs: 1,
                 noise: false,
             };
-            lab::trace(&case, &runs, &mut checked).unwrap();
+            lab::trace_until(&case, &runs, &mut checked, &AtomicBool::new(false)).unwrap();
             assert!(checked.0.into_format().seen > 1000);
         }
     }

@@ -23,6 +23,7 @@ pub(super) struct Tracked {
     pub now: u64,
 }
 
+#[derive(Default)]
 pub(super) struct Cpu {
     /// The capacity, where 1024 is that of the machine's largest CPU.
     pub capacity: u32,
@@ -166,16 +167,7 @@ impl Tracked {
                 } else {
                     residencies
                 },
-                current: None,
-                exiting: false,
-                asked: None,
-                idle_since: 0,
-                idle_states: 0,
-                clock: 0,
-                clock_at: 0,
-                fair: Tracker::default(),
-                rt: Average::default(),
-                dl: Average::default(),
+                ..Cpu::default()
             }
         };
         Tracked {

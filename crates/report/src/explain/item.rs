@@ -3,9 +3,10 @@
 use super::cause::{self, Cause};
 use super::chain::Chain;
 use super::response::Response;
-use super::wait::{After, Wait, base};
+use super::wait::{After, Wait};
 use super::window::Subject;
 use super::{Chosen, Explanation};
+use crate::first_run::base;
 use std::collections::BTreeSet;
 
 /// A loss of time, with the events that explain it.

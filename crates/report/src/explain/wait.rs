@@ -1,5 +1,6 @@
 //! The waits of threads for a CPU: when, and for how long.
 
+use crate::first_run::base;
 use lab::STALL_NS;
 use simulator::{Event, Trace};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -296,15 +297,6 @@ fn keep(waits: &mut Vec<Wait>, at: Option<u64>, worst: usize) {
 /// Does `thread` name the thread `known`, which has the number `pid`?
 fn is(thread: &str, pid: i32, known: &Thread) -> bool {
     thread == known.name || thread == base(&known.name) || thread.parse() == Ok(pid)
-}
-
-/// A thread's name without the number of its instance.
-pub(crate) fn base(name: &str) -> &str {
-    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    match name.rsplit_once('-') {
-        Some((base, instance)) if !base.is_empty() && number(instance) => base,
-        _ => name,
-    }
 }
 
 #[cfg(test)]

@@ -43,6 +43,7 @@ pub struct SchedEntity {
 }
 
 #[repr(C)]
+#[derive(Default)]
 pub struct SchedExtEntity {
     pub slice: Cell<u64>,
     pub dsq_vtime: Cell<u64>,
@@ -61,9 +62,12 @@ pub struct SchedExtEntity {
 
 /// A marker: the field after it begins a cache line.
 #[repr(C, align(64))]
+#[derive(Default)]
 pub struct CacheLine;
 
+/// The default is all zero; [`TaskStruct::new`] makes a task.
 #[repr(C)]
+#[derive(Default)]
 pub struct TaskStruct {
     pub wake_cpu: Cell<i32>,
     pub recent_used_cpu: Cell<i32>,

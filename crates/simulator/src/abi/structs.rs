@@ -1,10 +1,10 @@
 //! The initial values of tasks and runqueues as C sees them.
 
-use crate::abi::layout::{self, Rq, SchedEntity, SchedExtEntity, TaskStruct, ThreadInfo};
+use crate::abi::layout::{self, Rq, SchedExtEntity, TaskStruct};
 use crate::abi::objects::release;
-use machine::{CpuMask, Machine};
+use machine::Machine;
 use std::cell::Cell;
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 
 /// The beginning of the idle tasks' comm.
 pub const SWAPPER: &str = "swapper";
@@ -47,61 +47,19 @@ impl TaskStruct {
     /// A task that has no CPU, name or pid yet.
     pub fn new() -> TaskStruct {
         TaskStruct {
-            line: layout::CacheLine,
-            thread_info: ThreadInfo::default(),
-            state: Cell::new(layout::TASK_RUNNING),
-            flags: Cell::new(0),
-            on_cpu: Cell::new(0),
-            wake_cpu: Cell::new(0),
-            recent_used_cpu: Cell::new(0),
-            wakee_flips: Cell::new(0),
-            on_rq: Cell::new(0),
             prio: Cell::new(DEFAULT_PRIO),
             static_prio: Cell::new(DEFAULT_PRIO),
             normal_prio: Cell::new(DEFAULT_PRIO),
-            rt_priority: Cell::new(0),
-            sched_class: Cell::new(null()),
-            se: SchedEntity::default(),
             scx: SchedExtEntity {
                 slice: Cell::new(layout::SLICE_DFL),
-                dsq_vtime: Cell::new(0),
-                weight: Cell::new(0),
-                flags: Cell::new(0),
                 sticky_cpu: Cell::new(-1),
                 holding_cpu: Cell::new(-1),
-                core_sched_at: Cell::new(0),
-                disallow: Cell::new(false),
-                runnable_at: Cell::new(0),
-                tid: Cell::new(0),
                 ddsp_dsq_id: layout::DSQ_INVALID,
-                ddsp_enq_flags: 0,
+                ..SchedExtEntity::default()
             },
-            policy: Cell::new(0),
             nr_cpus_allowed: Cell::new(1),
-            cpus_ptr: Cell::new(null()),
-            cpus_mask: Cell::new(CpuMask::EMPTY),
-            migration_disabled: Cell::new(0),
-            mm: Cell::new(null()),
-            exit_state: Cell::new(0),
-            pid: Cell::new(0),
-            tgid: Cell::new(0),
-            real_parent: Cell::new(null_mut()),
-            parent: Cell::new(null_mut()),
-            group_leader: Cell::new(null_mut()),
-            nvcsw: Cell::new(0),
-            nivcsw: Cell::new(0),
-            utime: Cell::new(0),
-            stime: Cell::new(0),
-            start_time: Cell::new(0),
-            comm: Cell::new([0; 16]),
-            cgroups: Cell::new(null_mut()),
-            storage: Cell::new([null_mut(); layout::MAX_STORAGES]),
-            sched_task_group: Cell::new(null_mut()),
             real_cred: &layout::ROOT,
-            mempolicy: null(),
-            thread_pid: null(),
-            signal: Cell::new(null()),
-            thread_node: [null(); 2],
+            ..TaskStruct::default()
         }
     }
 }

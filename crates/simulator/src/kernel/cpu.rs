@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 /// One CPU of the simulated machine. Its size is a power of two, so that the address of a CPU takes
 /// one shift.
 #[repr(C, align(512))]
+#[derive(Default)]
 pub struct Cpu {
     // The fields from here on are in one cache line, because each event reads them.
     /// The running task; `None` is the idle task.
@@ -74,24 +75,8 @@ impl Cpu {
                 kernel_speed: cores::FULL,
                 costs: core_type.costs,
                 cache: cache.unwrap_or(0) as u32,
-                curr: None,
-                rt: VecDeque::new(),
-                dl: VecDeque::new(),
-                server: DlServer::default(),
-                need_resched: false,
-                debt: 0,
-                irq_debt: 0,
-                irq_since: 0,
-                run_start: 0,
-                armed: false,
-                tick_queued: false,
-                idles_at: None,
                 knows_idle: true,
-                idle_since: 0,
-                busy_since: 0,
-                busy_ns: 0,
-                overhead_ns: 0,
-                irq_ns: 0,
+                ..Cpu::default()
             }
         })
     }

@@ -362,17 +362,12 @@ fn cost(callback: &str) -> u64 {
 /// Runs `workload` under [`EVERYTHING`], whose callbacks take time.
 fn run_with_costs(machine: &Machine, workload: &dyn Workload) -> Ran {
     let callbacks = Callbacks(CALLBACKS.map(cost));
+    let scheduler = scheduler(EVERYTHING, OPS);
     let config = Config {
-        machine,
-        workload,
-        scheduler: &scheduler(EVERYTHING, OPS),
-        globals: &[],
-        restart: None,
         read: &["lines", "nr_lines"],
         callbacks: Some(&callbacks),
-        seed: 1,
         time_limit_ns: 1000 * MS,
-        trace: None,
+        ..Config::new(machine, workload, &scheduler, &[])
     };
     let outcome = simulator::run_checked(config, Check::INVARIANTS).unwrap();
     Ran { outcome }

@@ -3,21 +3,23 @@
 use crate::support::*;
 use native::Object;
 use simulator::{Check, Config, Counters, Error, Outcome};
+use workload::Workload;
 
 /// Two spinners that both start on CPU 0 of two.
 fn checked(scheduler: &Object, check: Check) -> Result<Outcome, Error> {
     let workload = tasks(|| ["a", "b"].map(|name| task(name, [run_for(50)])));
+    checked_with(&workload, scheduler, check)
+}
+
+fn checked_with(
+    workload: &dyn Workload,
+    scheduler: &Object,
+    check: Check,
+) -> Result<Outcome, Error> {
+    let machine = machine(2);
     let config = Config {
-        machine: &machine(2),
-        workload: &workload,
-        scheduler,
-        globals: &[],
-        restart: None,
-        read: &[],
-        callbacks: None,
-        seed: 1,
         time_limit_ns: 1000 * MS,
-        trace: None,
+        ..Config::new(&machine, workload, scheduler, &[])
     };
     simulator::run_checked(config, check)
 }
@@ -64,19 +66,7 @@ fn the_time_of_an_idle_cpu_beside_a_loaded_one_is_wasted() {
 #[test]
 fn a_cpu_wastes_no_time_on_tasks_that_it_may_not_run() {
     let workload = tasks(|| ["a", "b"].map(|name| bound(name, 0, [run_for(50)])));
-    let config = Config {
-        machine: &machine(2),
-        workload: &workload,
-        scheduler: &all_on_cpu_0(),
-        globals: &[],
-        restart: None,
-        read: &[],
-        callbacks: None,
-        seed: 1,
-        time_limit_ns: 1000 * MS,
-        trace: None,
-    };
-    let outcome = simulator::run_checked(config, Check::INVARIANTS).unwrap();
+    let outcome = checked_with(&workload, &all_on_cpu_0(), Check::INVARIANTS).unwrap();
     assert_eq!(outcome.counters.wasted_ns, 0);
 }
 

@@ -51,17 +51,12 @@ fn run(
     seed: u64,
     trace: Option<&mut dyn Trace>,
 ) -> Outcome {
+    let globals = Policy::find(policy).unwrap().globals(machine);
     let config = Config {
-        machine,
-        workload,
-        scheduler: Object::own("cfs").unwrap(),
-        globals: &Policy::find(policy).unwrap().globals(machine),
-        restart: None,
-        read: &[],
-        callbacks: None,
         seed,
         time_limit_ns: 600_000 * MS,
         trace: trace.map(|trace| -> &mut dyn Trace { trace }),
+        ..Config::new(machine, workload, Object::own("cfs").unwrap(), &globals)
     };
     simulator::run_checked(config, Check::INVARIANTS).unwrap_or_else(|error| panic!("{error}"))
 }

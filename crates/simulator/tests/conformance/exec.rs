@@ -47,17 +47,11 @@ fn moves(policy: &str, exec: bool) -> Vec<(u64, usize)> {
         }
     });
     let mut moves = Moves::default();
+    let globals = Policy::find(policy).unwrap().globals(&machine);
     let config = Config {
-        machine: &machine,
-        workload: &workload,
-        scheduler: Object::own("cfs").unwrap(),
-        globals: &Policy::find(policy).unwrap().globals(&machine),
-        restart: None,
-        read: &[],
-        callbacks: None,
-        seed: 1,
         time_limit_ns: 1000 * MS,
         trace: Some(&mut moves),
+        ..Config::new(&machine, &workload, Object::own("cfs").unwrap(), &globals)
     };
     simulator::run_checked(config, Check::INVARIANTS).unwrap_or_else(|error| panic!("{error}"));
     moves.0

@@ -115,17 +115,12 @@ fn run_policy(
 ) -> Result<simulator::Outcome, Error> {
     let policy = Policy::find(policy).unwrap();
     let restart: Globals<'_> = &|machine| policy.globals(machine);
+    let globals = policy.globals(machine);
     let config = Config {
-        machine,
-        workload,
-        scheduler: policy.object().unwrap(),
-        globals: &policy.globals(machine),
         restart: Some(restart),
-        read: &[],
-        callbacks: None,
-        seed: 1,
         time_limit_ns: 10_000_000 * MS,
         trace: Some(trace),
+        ..Config::new(machine, workload, policy.object().unwrap(), &globals)
     };
     simulator::run_checked(config, Check::INVARIANTS)
 }

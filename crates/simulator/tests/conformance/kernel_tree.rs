@@ -75,17 +75,11 @@ fn second() -> impl Workload {
 use workload::Op;
 
 fn go(scheduler: &Object, globals: &[Global], read: &[&str]) -> Result<Outcome, Error> {
+    let (machine, workload) = (machine(4), second());
     let config = Config {
-        machine: &machine(4),
-        workload: &second(),
-        scheduler,
-        globals,
-        restart: None,
         read,
-        callbacks: None,
-        seed: 1,
         time_limit_ns: 60_000 * MS,
-        trace: None,
+        ..Config::new(&machine, &workload, scheduler, globals)
     };
     simulator::run_checked(config, Check::INVARIANTS)
 }

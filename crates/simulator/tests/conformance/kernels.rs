@@ -139,17 +139,11 @@ fn a_scheduler_that_asks_is_told_what_its_kernel_has() {
     ];
     for (kernel, expected) in expected {
         let scheduler = in_kernel(kernel, asks, ".init = (void *)asks_init");
+        let (machine, workload) = (machine(1), one());
         let config = simulator::Config {
-            machine: &machine(1),
-            workload: &one(),
-            scheduler: &scheduler,
-            globals: &[],
-            restart: None,
             read: &["found"],
-            callbacks: None,
-            seed: 1,
             time_limit_ns: 1000 * MS,
-            trace: None,
+            ..simulator::Config::new(&machine, &workload, &scheduler, &[])
         };
         let found = simulator::run(config)
             .unwrap_or_else(|error| panic!("{error}"))

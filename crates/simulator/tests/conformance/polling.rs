@@ -149,29 +149,26 @@ fn waiters_that_move_to_their_mutex_wake_one_another() {
     }
 }
 
-fn hold(ms: u64) -> Op {
+/// Holds the kernel's lock for `ms` ms, and uses these numbers of cache lines and of nodes of a tree under it.
+fn held(kind: KernelLock, ms: u64, lines: u32, nodes: u32) -> Op {
     Op::Hold {
         mutex: 0,
         work: ms * MS,
-        lines: 1,
-        nodes: 0,
-        kind: KernelLock::Rwsem,
+        lines,
+        nodes,
+        kind,
         keeps: false,
         if_locked: false,
     }
 }
 
+fn hold(ms: u64) -> Op {
+    held(KernelLock::Rwsem, ms, 1, 0)
+}
+
 /// Does the same as [`hold`], but polls first.
 fn spin(ms: u64) -> Op {
-    Op::Hold {
-        mutex: 0,
-        work: ms * MS,
-        lines: 1,
-        nodes: 0,
-        kind: KernelLock::Mutex,
-        keeps: false,
-        if_locked: false,
-    }
+    held(KernelLock::Mutex, ms, 1, 0)
 }
 
 #[test]
@@ -189,15 +186,7 @@ fn waiters_get_a_kernel_lock_in_turn() {
 
 #[test]
 fn data_under_a_lock_come_from_the_last_holder() {
-    let held = |lines| Op::Hold {
-        mutex: 0,
-        work: MS,
-        lines,
-        nodes: 0,
-        kind: KernelLock::Rwsem,
-        keeps: false,
-        if_locked: false,
-    };
+    let held = |lines| held(KernelLock::Rwsem, 1, lines, 0);
     let second = |cpu, lines| {
         let times = done(&Machine::find("hp-8s-80c").unwrap(), |times| {
             let later = vec![sleep_for(10), held(lines)];
@@ -215,15 +204,7 @@ fn data_under_a_lock_come_from_the_last_holder() {
 
 #[test]
 fn nodes_of_a_tree_come_from_the_previous_holders_of_its_lock() {
-    let held = |nodes| Op::Hold {
-        mutex: 0,
-        work: MS,
-        lines: 0,
-        nodes,
-        kind: KernelLock::Rwsem,
-        keeps: false,
-        if_locked: false,
-    };
+    let held = |nodes| held(KernelLock::Rwsem, 1, 0, nodes);
     let third = |nodes| {
         let times = done(&Machine::find("hp-8s-80c").unwrap(), |times| {
             vec![
@@ -433,15 +414,7 @@ fn the_holder_of_a_kept_lock_leaves_its_cpu_only_where_the_kernel_allows_it() {
 
 #[test]
 fn a_spinlock_is_waited_for_in_turn_where_memory_costs_something() {
-    let spin = |ms| Op::Hold {
-        mutex: 0,
-        work: ms * MS,
-        lines: 3,
-        nodes: 0,
-        kind: KernelLock::Spinlock,
-        keeps: false,
-        if_locked: false,
-    };
+    let spin = |ms| held(KernelLock::Spinlock, ms, 3, 0);
     let of = |machine: &Machine| -> Vec<_> {
         let times = done(machine, |times| {
             vec![

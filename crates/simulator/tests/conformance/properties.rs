@@ -70,16 +70,10 @@ fn run(
     let workload = case.workload();
     simulator::run_checked(
         Config {
-            machine: &case.machine,
-            workload: &*workload,
-            scheduler,
-            globals,
-            restart: None,
-            read: &[],
-            callbacks: None,
             seed: case.seed,
             time_limit_ns: 600_000_000_000,
             trace: trace.map(|trace| -> &mut dyn Trace { trace }),
+            ..Config::new(&case.machine, &*workload, scheduler, globals)
         },
         check,
     )
@@ -167,17 +161,11 @@ fn no_cpu_stays_idle_beside_two_tasks_that_may_run_on_it() {
                 ..workload::Start::default()
             });
             let policy = Policy::find(name).unwrap();
+            let globals = policy.globals(&machine);
             let config = Config {
-                machine: &machine,
-                workload: &workload,
-                scheduler: policy.object().unwrap(),
-                globals: &policy.globals(&machine),
-                restart: None,
-                read: &[],
-                callbacks: None,
                 seed: tasks,
                 time_limit_ns: 600_000 * MS,
-                trace: None,
+                ..Config::new(&machine, &workload, policy.object().unwrap(), &globals)
             };
             let check = if name == "powersaving" {
                 RESPREAD

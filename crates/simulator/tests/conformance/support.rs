@@ -250,16 +250,10 @@ pub fn try_run<'a>(
     trace: Option<&'a mut dyn Trace>,
 ) -> Result<Ran, Error> {
     let config = Config {
-        machine,
-        workload,
-        scheduler,
-        globals,
-        restart: None,
         read: &["lines", "nr_lines"],
-        callbacks: None,
-        seed: 1,
         time_limit_ns: 100_000 * MS,
         trace,
+        ..Config::new(machine, workload, scheduler, globals)
     };
     let outcome = simulator::run_checked(config, Check::INVARIANTS)?;
     Ok(Ran { outcome })
@@ -389,16 +383,10 @@ pub fn run_checked(
         });
     }
     let config = Config {
-        machine,
-        workload,
-        scheduler: policy.object().unwrap(),
-        globals: &globals,
-        restart: None,
-        read: &[],
-        callbacks: None,
         seed,
         time_limit_ns,
         trace: trace.map(|trace| trace as &mut dyn Trace),
+        ..Config::new(machine, workload, policy.object().unwrap(), &globals)
     };
     match check {
         Some(check) => simulator::run_checked(config, check),

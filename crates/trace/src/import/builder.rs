@@ -16,6 +16,7 @@ pub const NICE_0: i32 = 120;
 const FAIR: [i32; 2] = [0, 3];
 
 /// Builds a recording.
+#[derive(Default)]
 pub struct Builder<'a> {
     pub machine: Option<&'a Machine>,
     pub threads: Vec<Known>,
@@ -57,26 +58,8 @@ impl<'a> Builder<'a> {
     pub fn new(machine: Option<&'a Machine>) -> Builder<'a> {
         Builder {
             machine,
-            threads: Vec::new(),
-            by_pid: HashMap::new(),
             cpus: vec![Cpu::default(); machine.map_or(1, |machine| machine.cpus.len())],
-            streams: Vec::new(),
-            by_object: HashMap::new(),
-            futexes: Futexes::default(),
-            first_steps: HashMap::new(),
-            first: None,
-            last: 0,
-            flags: false,
-            waking: false,
-            wakes: false,
-            sleeps: 0,
-            unwoken: 0,
-            contradictions: 0,
-            simulated: false,
-            unprobed: false,
-            probe_ns: 0,
-            periods: Vec::new(),
-            summary: Summary::default(),
+            ..Builder::default()
         }
     }
 
@@ -323,23 +306,10 @@ impl<'a> Builder<'a> {
         self.threads.push(Known {
             name: task.comm.to_owned(),
             prio: task.prio,
-            prios: Vec::new(),
-            steps: Vec::new(),
             is,
-            parent: None,
             from: self.first.unwrap_or(self.last),
             until: self.last,
-            marked: None,
-            work: 0,
-            ran_ns: 0,
-            cpu: None,
-            owed: 0,
-            slice_ns: 0,
-            woken: None,
-            early: None,
-            latencies: Vec::new(),
-            turns: 0,
-            migrations: 0,
+            ..Known::default()
         });
         self.by_pid.insert(task.pid, index);
         index

@@ -3,6 +3,7 @@
 use workload::recording::Step;
 
 /// The state of a thread.
+#[derive(Default)]
 pub struct Known {
     pub name: String,
     /// The kernel's current priority, and the time in ns for which the thread ran with each priority.
@@ -142,8 +143,9 @@ pub struct Gap {
     pub until: u64,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub enum Is {
+    #[default]
     Runnable,
     /// The thread has slept since this time, in ns.
     Blocked(u64),

@@ -3,10 +3,11 @@
 use super::super::beside::{Beside, Others, Share};
 use super::super::said::MOST_SAID;
 use super::super::tasks::Tasks;
-use super::super::wait::{After, Wait, base};
+use super::super::wait::{After, Wait};
 use super::super::window::{Raw, RawStep, RawWhat, Reasons, Subject, Window};
 use super::super::words::shown;
 use super::{Chain, Counted, Idled, Made, Step, What};
+use crate::first_run::base;
 use crate::moves::Moves;
 use machine::CpuMask;
 use policy::{About, Decided, Decision, DecisionRow};

@@ -1,9 +1,10 @@
 //! Observes the responses of a run.
 
-use super::super::wait::{After, Asked, Wait, base};
+use super::super::wait::{After, Asked, Wait};
 use super::periods::{Missed, Misses, Parts};
 use super::pick::Pick;
 use super::{FULL, LONGEST_PATH, Late, Ran, Response, Total};
+use crate::first_run::base;
 use machine::Machine;
 use simulator::{Event, Trace};
 use std::collections::{BTreeMap, HashMap};
