@@ -253,7 +253,7 @@ impl Worker {
                         expected.outcome(&outcome).map_err(Trouble::Unbelievable)?;
                         Some(Ok(*outcome))
                     }
-                    Reply::Failed(failed) => Some(Err(wire::failure(failed))),
+                    Reply::Failed(failed) => Some(Err(failed.into())),
                 };
                 self.read.drain(..length);
                 result = over;

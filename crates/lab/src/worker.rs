@@ -171,7 +171,7 @@ fn run(
     told.tell();
     let reply = match result {
         Ok(outcome) => Reply::Done(Box::new(outcome)),
-        Err(error) => Reply::failed(error),
+        Err(error) => Reply::Failed(error.into()),
     };
     let sent = send(&mut told.to, &encode(&reply));
     // The descriptor is closed when the process ends.

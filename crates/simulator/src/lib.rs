@@ -418,7 +418,7 @@ impl Event<'_> {
 }
 
 /// The reason why a run ended early.
-#[derive(Debug, Serialize, Deserialize, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The scheduler was stopped, as by sched_ext, with the message of `scx_exit_info`.
     #[error("the scheduler was stopped at {at_ns} ns: {reason}: {message}")]
@@ -475,11 +475,9 @@ pub enum Error {
     },
     /// The run was asked to stop ([`run_until`]).
     #[error("stopped on request")]
-    #[serde(skip)]
     Stopped,
     /// The process of the run ended early. The message is complete.
     #[error("{0}")]
-    #[serde(skip)]
     Fault(String),
     /// The scheduler's object does not fit the configuration.
     #[error(transparent)]

@@ -168,54 +168,124 @@ pub enum Reply<'a> {
     /// Events, one after another, each with its time and CPU.
     Events(&'a [u8]),
     Done(Box<Outcome>),
-    /// See [`failure`].
-    Failed(Error),
+    Failed(Failed),
 }
 
-impl Reply<'_> {
-    /// A run that failed. That a run was stopped, or that its process ended, is for the client to say.
-    pub fn failed(error: Error) -> Self {
-        Reply::Failed(match error {
-            Error::Stopped | Error::Fault(_) => Error::Object(native::Error(error.to_string())),
-            error => error,
-        })
+/// A [`simulator::Error`].
+#[derive(Serialize, Deserialize)]
+pub enum Failed {
+    SchedulerExit {
+        at_ns: u64,
+        reason: String,
+        message: String,
+    },
+    Deadlock {
+        at_ns: u64,
+        waiting: String,
+    },
+    Task {
+        task: String,
+        at_ns: u64,
+        message: String,
+    },
+    Hotplug {
+        cpu: usize,
+        at_ns: u64,
+        message: String,
+    },
+    TimeLimit {
+        limit_ns: u64,
+    },
+    Invariant {
+        at_ns: u64,
+        message: String,
+    },
+    Other(String),
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Failed {
+        match error {
+            Error::SchedulerExit {
+                at_ns,
+                reason,
+                message,
+            } => Failed::SchedulerExit {
+                at_ns,
+                reason,
+                message,
+            },
+            Error::Deadlock { at_ns, waiting } => Failed::Deadlock { at_ns, waiting },
+            Error::Task {
+                task,
+                at_ns,
+                message,
+            } => Failed::Task {
+                task,
+                at_ns,
+                message,
+            },
+            Error::Hotplug {
+                cpu,
+                at_ns,
+                message,
+            } => Failed::Hotplug {
+                cpu,
+                at_ns,
+                message,
+            },
+            Error::TimeLimit { limit_ns } => Failed::TimeLimit { limit_ns },
+            Error::Invariant { at_ns, message } => Failed::Invariant { at_ns, message },
+            other @ (Error::Stopped | Error::Fault(_) | Error::Object(_)) => {
+                Failed::Other(other.to_string())
+            }
+        }
     }
 }
 
-/// The error of a worker, whose texts are made safe for a terminal.
-pub fn failure(mut error: Error) -> Error {
-    match &mut error {
-        Error::SchedulerExit {
-            at_ns: _,
-            reason: first,
-            message: second,
+impl From<Failed> for Error {
+    /// Texts are made safe for a terminal.
+    fn from(failed: Failed) -> Error {
+        match failed {
+            Failed::SchedulerExit {
+                at_ns,
+                reason,
+                message,
+            } => Error::SchedulerExit {
+                at_ns,
+                reason: shown(&reason),
+                message: shown(&message),
+            },
+            Failed::Deadlock { at_ns, waiting } => Error::Deadlock {
+                at_ns,
+                waiting: shown(&waiting),
+            },
+            Failed::Task {
+                task,
+                at_ns,
+                message,
+            } => Error::Task {
+                task: shown(&task),
+                at_ns,
+                message: shown(&message),
+            },
+            Failed::Hotplug {
+                cpu,
+                at_ns,
+                message,
+            } => Error::Hotplug {
+                cpu,
+                at_ns,
+                message: shown(&message),
+            },
+            Failed::TimeLimit { limit_ns } => Error::TimeLimit { limit_ns },
+            Failed::Invariant { at_ns, message } => Error::Invariant {
+                at_ns,
+                message: shown(&message),
+            },
+            Failed::Other(message) => Error::Object(native::Error(shown(&message))),
         }
-        | Error::Task {
-            task: first,
-            at_ns: _,
-            message: second,
-        } => {
-            *first = shown(first);
-            *second = shown(second);
-        }
-        Error::Deadlock {
-            at_ns: _,
-            waiting: text,
-        }
-        | Error::Hotplug {
-            cpu: _,
-            at_ns: _,
-            message: text,
-        }
-        | Error::Invariant {
-            at_ns: _,
-            message: text,
-        }
-        | Error::Object(native::Error(text))
-        | Error::Fault(text) => *text = shown(text),
-        Error::TimeLimit { limit_ns: _ } | Error::Stopped => {}
     }
-    error
 }
 
 /// The longest text that is shown, in characters: `SCX_EXIT_MSG_LEN`.
