@@ -126,7 +126,7 @@ fn clamps_of_utilization_decide_the_frequency() {
 pub fn slices_are_those_asked_for(policy: &str) {
     let response = |slice: &str| {
         let tasks = format!(
-            r#""loop": {{ "cpus": [0], "loop": -1, "run": 1000 }},
+            r#""loop": {{ "instance": 4, "cpus": [0], "loop": -1, "run": 1000 }},
                "wakes": {{ "cpus": [0], "loop": -1, "run": 3000{slice}, "timer": {{ "ref": "unique", "period": 40000 }} }}"#
         );
         mean(&self::run("smp-2", 5, &tasks, policy, "1"), "wakes/wu_lat")
