@@ -67,7 +67,7 @@ fn idle_tasks_are_preempted_and_batch_tasks_do_not_preempt() {
 #[test]
 fn tasks_have_the_slices_that_they_ask_for() {
     for policy in ["eevdf", "eevdf-6.12"] {
-        rt_app::slices_are_those_asked_for(policy);
+        rt_app::slices_are_those_asked_for(policy, 1);
     }
 }
 

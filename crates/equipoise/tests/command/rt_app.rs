@@ -121,12 +121,12 @@ fn clamps_of_utilization_decide_the_frequency() {
     has!(said, "util_min and util_max (uclamp) of ui");
 }
 
-/// A task with a shorter slice than others (`sched_attr::sched_runtime`, rt-app's `dl-runtime`) gets the CPU sooner,
-/// and loops with a longer one switch less often. Their shares stay the same.
-pub fn slices_are_those_asked_for(policy: &str) {
+/// A task with a shorter slice than others (`sched_attr::sched_runtime`, rt-app's `dl-runtime`) gets the CPU sooner than
+/// without one, beside this number of `loops`, and loops with a longer one switch less often. Their shares stay the same.
+pub fn slices_are_those_asked_for(policy: &str, loops: u32) {
     let response = |slice: &str| {
         let tasks = format!(
-            r#""loop": {{ "instance": 4, "cpus": [0], "loop": -1, "run": 1000 }},
+            r#""loop": {{ "instance": {loops}, "cpus": [0], "loop": -1, "run": 1000 }},
                "wakes": {{ "cpus": [0], "loop": -1, "run": 3000{slice}, "timer": {{ "ref": "unique", "period": 40000 }} }}"#
         );
         mean(&self::run("smp-2", 5, &tasks, policy, "1"), "wakes/wu_lat")
