@@ -42,40 +42,29 @@ static __always_inline void follow_tick(struct task_struct *p, struct task_state
 	see_to_idle_cpus(cpu, now);
 }
 
-/* Wakes an idle CPU of cluster @index that may take a task that waits for @cpu or in its cluster's queue. */
-__noinline bool call_idle_of(u32 index, u32 cpu)
-{
-	const struct cpu_state *this = cpu_at(cpu);
-	struct cluster *c = cluster_at(index);
-	u64 idle = READ_ONCE(c->idle);
-	int slot;
-
-	if (!idle)
-		return false;
-	bpf_for(slot, 0, c->nr_cpus) {
-		u32 to = nth_of_cluster(c, slot);
-
-		if (has_bit(idle, slot) && find_first_of(this->cluster, bit(this->slot), to) != NO_VTIME) {
-			kick_cpu(to, SCX_KICK_IDLE);
-			return true;
-		}
-	}
-	return false;
-}
-
 /*
  * At a tick of @cpu, while tasks wait for it or in its cluster's queue: wakes an idle CPU that may take one. The
  * kernel inserts a task after ops.enqueue(), so a CPU that became idle in between has seen neither the task nor a
  * kick. A preempted task looks for an idle CPU in its cluster only.
  */
-static __always_inline bool call_idle(u32 cpu)
+__noinline bool call_idle(u32 cpu)
 {
-	const struct cluster *c = cluster_of(cpu);
+	const struct cpu_state *this = cpu_at(cpu);
+	const struct cluster *c = cluster_at(this->cluster);
+	u64 own = READ_ONCE(c->keeping) & bit(this->slot);
 	int i;
 
-	bpf_for(i, 0, nr_clusters)
-		if (call_idle_of(c->order[i & (MAX_CLUSTERS - 1)], cpu))
+	/* The search of a queue for a task of one CPU may take long, so one CPU of each cluster is tried. */
+	bpf_for(i, 0, nr_clusters) {
+		struct cluster *other = cluster_at(c->order[i & (MAX_CLUSTERS - 1)]);
+		u64 idle = READ_ONCE(other->idle);
+		u32 to = nth_of_cluster(other, idle ? __builtin_ctzll(idle) : 0);
+
+		if (idle && find_first_of(this->cluster, own, to) != NO_VTIME) {
+			kick_cpu(to, SCX_KICK_IDLE);
 			return true;
+		}
+	}
 	return false;
 }
 
