@@ -62,10 +62,10 @@
  * 6. Between clusters (progress.h, pull.h, request.h)
  * ---------------------------------------------------
  *
- * A CPU without work takes a waiting task of another cluster. A faster CPU takes over the running task of a slower
- * one, unless a task is likely to come by itself first. Tasks whose recent work, by weight, is 5 ms apart change
- * places if one of them has a faster CPU now, or a core to itself. Requests from CPU to CPU are one word each,
- * which only a compare-and-swap writes, so that none is lost.
+ * A CPU without work takes a waiting task of another cluster, and a faster CPU takes over the running task of a
+ * slower one. Tasks whose recent work, by weight, is 5 ms apart change places if one of them has a faster CPU
+ * now, or a core to itself. Requests from CPU to CPU are one word each, which only a compare-and-swap writes, so
+ * that none is lost.
  *
  * 7. Power and frequency (pack.h, follow.bpf.h)
  * ---------------------------------------------
