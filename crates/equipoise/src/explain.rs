@@ -10,11 +10,9 @@ use crate::{foreign, hunt};
 use lab::{Case, Runs, Scheduler};
 use machine::input::{self, BadInput};
 use report::explain::{
-    self, Asked, Chain, Chains, Difference, Explanation, Missed, MissedPeriod, Period, Responses,
-    Subject, Wait, Waits,
+    self, Asked, Both, Chains, Difference, Explanation, Period, Responses, Unexplained, Unknown,
 };
 use report::{FirstRun, Recorder};
-use simulator::{Event, Trace};
 use std::slice;
 
 /// Shows why threads of the first run waited.
@@ -44,46 +42,7 @@ pub fn run(mut args: Explain, output: &Output) -> Result<(), Error> {
         worst: args.worst as usize,
     };
     interrupt::listen();
-    let mut waits = Waits::new(&asked);
-    let mut responses = Responses::new(&machine, &asked);
-    lab::trace_until(&case, &runs, &mut Both(&mut waits, &mut responses), &STOP)?;
-    let end = workload.start(&machine).duration_ns;
-    waits.end(end);
-    responses.end(end);
-    let (waits, latencies) = waits
-        .choose(&asked, &lab::judged_threads(&*workload))
-        .map_err(|unknown| unknown_thread(&unknown))?;
-    let missed = asked
-        .at
-        .filter(|at| !waits.iter().any(|wait| (wait.from..=wait.to).contains(at)));
-    let names: Vec<&str> = latencies.iter().map(|one| one.name.as_str()).collect();
-    let mut chosen = responses.choose(&names);
-    let periods = std::mem::take(&mut chosen.missed);
-    let threads = latencies.iter().map(|latencies| latencies.name.clone());
-    let of_periods = explain::observed(&periods);
-    let observed = of_periods.iter().flatten().cloned();
-    let windows = observed.chain(explain::windows(&waits, &chosen)).collect();
-    let mut chains = Chains::new(windows, threads, machine.cpus.len());
-    lab::explain_until(&case, &runs, &mut chains, &STOP)?;
-    let (chains, counted) = chains.finish();
-    let mut chains = chains.into_iter();
-    let periods = with_chains(&case, periods, &of_periods, &mut chains);
-    let waits: Vec<Chain> = chains.by_ref().take(waits.len()).collect();
-    let explanation = Explanation {
-        machine: &machine,
-        workload: workload.name(),
-        policy: scheduler.name(),
-        decisions: !scheduler.is_foreign(),
-        seed: runs.seed,
-        missed: missed.filter(|_| !waits.is_empty()),
-        latencies,
-        periods,
-        waits,
-        slow: chosen.slow.into_iter().zip(chains.by_ref()).collect(),
-        late: chosen.late.into_iter().zip(chains).collect(),
-        totals: chosen.totals,
-        counted,
-    };
+    let explanation = Explanation::of(&case, &runs, &asked, &STOP)?;
     let mut page = explain::page(&explanation);
     if output.format == Format::Html {
         page.figures = figures::of_run(&case, &runs, &of_load(&args))?;
@@ -159,16 +118,8 @@ fn period(
     asked: &Asked,
     near: Option<u64>,
 ) -> Result<(Period, FirstRun), Error> {
-    let mut waits = Waits::new(asked);
-    let mut responses = Responses::new(case.machine, asked).picking(near);
-    lab::trace_until(case, runs, &mut Both(&mut waits, &mut responses), &STOP)?;
-    let end = case.workload.start(case.machine).duration_ns;
-    waits.end(end);
-    responses.end(end);
-    let (_, latencies) = waits
-        .choose(asked, &lab::judged_threads(case.workload))
-        .map_err(|unknown| unknown_thread(&unknown))?;
-    let names: Vec<&str> = latencies.iter().map(|one| one.name.as_str()).collect();
+    let responses = Responses::new(case.machine, asked).picking(near);
+    let (_, _, chosen) = explain::observe(case, runs, asked, responses, &STOP)?;
     let none = || {
         let message = format!("--diff: no thread woke up under {}", case.scheduler.name());
         Error::Input(Box::new(BadInput::whole(
@@ -176,7 +127,7 @@ fn period(
             "expected a workload with a thread that sleeps, or another --task",
         )))
     };
-    let response = responses.choose(&names).picked.ok_or_else(none)?;
+    let response = chosen.picked.ok_or_else(none)?;
     let (waits, chosen) = explain::parts(&response);
     let windows = explain::windows(&waits, &chosen);
     let mut chains = Chains::new(windows, [], case.machine.cpus.len());
@@ -188,52 +139,16 @@ fn period(
     Ok((period, recorder.finish()))
 }
 
-/// The events of `missed` periods, from another run of `case`.
-pub fn missed_periods(
-    case: &Case<'_>,
-    runs: &Runs,
-    missed: Vec<Missed>,
-) -> Result<Vec<MissedPeriod>, Error> {
-    let observed = explain::observed(&missed);
-    let windows = observed.iter().flatten().cloned().collect();
-    let mut chains = Chains::new(windows, [], case.machine.cpus.len());
-    lab::explain_until(case, runs, &mut chains, &STOP)?;
-    let (chains, _) = chains.finish();
-    Ok(with_chains(
-        case,
-        missed,
-        &observed,
-        &mut chains.into_iter(),
-    ))
-}
-
-/// Combines each of `missed` with the next of `chains`, as many as waits were observed for that period.
-fn with_chains(
-    case: &Case<'_>,
-    missed: Vec<Missed>,
-    observed: &[Vec<(Wait, Subject)>],
-    chains: &mut impl Iterator<Item = Chain>,
-) -> Vec<MissedPeriod> {
-    let scheduler = (case.scheduler.name(), !case.scheduler.is_foreign());
-    let missed = missed.into_iter().zip(observed);
-    let with = missed.filter_map(|(missed, observed)| {
-        let chains = chains.by_ref().take(observed.len()).collect();
-        MissedPeriod::new(case.machine, scheduler, missed, chains)
-    });
-    with.collect()
-}
-
-/// Passes the events of a run to two observers.
-pub struct Both<'a>(pub &'a mut dyn Trace, pub &'a mut dyn Trace);
-
-impl Trace for Both<'_> {
-    fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
-        self.0.event(now, cpu, event);
-        self.1.event(now, cpu, event);
+impl From<Unexplained> for Error {
+    fn from(why: Unexplained) -> Error {
+        match why {
+            Unexplained::Run(failure) => failure.into(),
+            Unexplained::Thread(unknown) => unknown_thread(&unknown),
+        }
     }
 }
 
-fn unknown_thread(unknown: &explain::Unknown) -> Error {
+fn unknown_thread(unknown: &Unknown) -> Error {
     let names = unknown.names.iter().map(String::as_str);
     Error::Input(Box::new(BadInput::whole(
         format!("--task {}: no thread has this name", unknown.thread),

@@ -1,10 +1,9 @@
 //! The figures of a comparison's HTML page.
 
 use crate::error::Error;
-use crate::explain::{Both, missed_periods};
 use crate::interrupt::STOP;
 use lab::{Case, Comparison, Runs};
-use report::explain::{Asked, MissedPeriod, Responses};
+use report::explain::{Asked, Both, MissedPeriod, Responses, missed_periods};
 use report::{Figures, Recorder, ShownRun};
 
 /// The number of missed periods that a page explains for each scheduler: [`MOST_MISSES`] if it has at most
@@ -89,7 +88,7 @@ fn misses(
     let missed = responses.choose(&judged).missed;
     match missed.is_empty() {
         true => Ok(Vec::new()),
-        false => missed_periods(case, runs, missed),
+        false => Ok(missed_periods(case, runs, missed, &STOP)?),
     }
 }
 

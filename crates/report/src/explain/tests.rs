@@ -1,9 +1,6 @@
 //! Causes in runs of small loads. The causes must be true at the time of the loss, whatever changes later in the run.
 
-use super::{
-    Asked, Cause, Chains, Explanation, Kind, MissedPeriod, Responses, Waits, item, observed,
-    windows,
-};
+use super::{Asked, Cause, Explanation, Kind, item};
 use lab::{Case, Runs, Scheduler, Watch};
 use machine::Machine;
 
@@ -34,52 +31,7 @@ fn causes(
         at,
         worst: 3,
     };
-    found(&case, &runs, &asked)
-}
-
-/// The causes in the first of `runs`.
-fn found(case: &Case<'_>, runs: &Runs, asked: &Asked) -> Vec<Cause> {
-    let (machine, workload, policy) = (case.machine, case.workload, case.scheduler.name());
-    let stop = Watch::none().stop;
-    let (mut waits, mut responses) = (Waits::new(asked), Responses::new(machine, asked));
-    lab::trace_until(case, runs, &mut waits, stop).unwrap();
-    lab::trace_until(case, runs, &mut responses, stop).unwrap();
-    let end = workload.start(machine).duration_ns;
-    waits.end(end);
-    responses.end(end);
-    let usual = lab::judged_threads(workload);
-    let (waits, latencies) = waits.choose(asked, &usual).unwrap();
-    let names: Vec<&str> = latencies.iter().map(|one| one.name.as_str()).collect();
-    let mut chosen = responses.choose(&names);
-    let missed = std::mem::take(&mut chosen.missed);
-    let of_periods = observed(&missed);
-    let observed = of_periods.iter().flatten().cloned();
-    let all = observed.chain(windows(&waits, &chosen)).collect();
-    let mut chains = Chains::new(all, [], machine.cpus.len());
-    lab::explain_until(case, runs, &mut chains, stop).unwrap();
-    let mut chains = chains.finish().0.into_iter();
-    let periods = missed.into_iter().zip(&of_periods);
-    let periods = periods.map(|(missed, of)| {
-        let chains = chains.by_ref().take(of.len()).collect();
-        MissedPeriod::new(machine, (policy, true), missed, chains).unwrap()
-    });
-    let periods = periods.collect();
-    let waits = chains.by_ref().take(waits.len()).collect();
-    let explanation = Explanation {
-        machine,
-        workload: workload.name(),
-        policy,
-        decisions: true,
-        seed: 1,
-        missed: None,
-        latencies,
-        periods,
-        waits,
-        slow: chosen.slow.into_iter().zip(chains.by_ref()).collect(),
-        late: chosen.late.into_iter().zip(chains).collect(),
-        totals: chosen.totals,
-        counted: Vec::new(),
-    };
+    let explanation = Explanation::of(&case, &runs, &asked, Watch::none().stop).unwrap();
     item::causes(&explanation, &item::items(&explanation))
 }
 
