@@ -207,15 +207,15 @@ fn few_short_responses_are_not_better_than_many() {
     assert_eq!(Verdict::new(&all, &[]).goals[0].best, [1]);
 }
 
+fn energy() -> Measure {
+    let role = Role::Decides(Goal::Energy);
+    measure("energy", Unit::Other("J"), Better::Lower, role)
+}
+
 /// Less energy for less work does not count as less energy.
 #[test]
 fn energy_is_for_the_same_work() {
-    let energy = measure(
-        "energy",
-        Unit::Other("J"),
-        Better::Lower,
-        Role::Decides(Goal::Energy),
-    );
+    let energy = energy();
     let period = measure("loop/period", Unit::Us, Better::Lower, TIME);
     let all = [
         counted(&period, &[(1000.0, 1000), (2000.0, 500)]),
@@ -231,12 +231,7 @@ fn energy_is_for_the_same_work() {
 /// A policy under which a thread never completes a loop uses less energy, but not for the same work.
 #[test]
 fn energy_is_not_less_if_work_is_never_done() {
-    let energy = measure(
-        "energy",
-        Unit::Other("J"),
-        Better::Lower,
-        Role::Decides(Goal::Energy),
-    );
+    let energy = energy();
     let period = measure("loop/period", Unit::Us, Better::Lower, TIME);
     let joules = counted(&energy, &[(10.0, 1), (6.0, 1)]);
     let all = [
