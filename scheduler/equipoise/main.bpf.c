@@ -320,7 +320,7 @@ void BPF_STRUCT_OPS(equipoise_running, struct task_struct *p)
 		ask_before_switch(cpu, t);
 	begin_turn(p, t, cpu);
 	if (burst_of(t) >= slice_of(p) && others_wait(cpu))
-		time_turn(p, cpu);
+		time_turn(p, cpu, ran_of(p));
 }
 
 void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
@@ -367,7 +367,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	count_progress(c, t, this->progress, waits);
 	over = waits && turn_is_over(p, cpu);
 	if (waits && !over)
-		time_turn(p, cpu);
+		time_turn(p, cpu, ran_of(p));
 	if (!is_to_move(p, t, cpu)) {
 		u32 evened = evens_out(p, t, cpu);
 

@@ -52,7 +52,7 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, struct task_stat
 	explain(most_behind, prev->pid, cpu, first - deadline);
 	prev->scx.slice = SLICE_MAX;
 	this->asked = false;
-	time_turn(prev, cpu);
+	time_turn(prev, cpu, ran_of(prev));
 	return true;
 }
 

@@ -54,9 +54,11 @@ static __always_inline s64 earlier_by(const struct task_struct *p, const struct 
 	u64 at = p->scx.dsq_vtime;
 
 	/* A bound task that gets @cpu comes to the clock there, with its lag. */
-	if (t->bound_to)
+	if (t->bound_to) {
 		at += READ_ONCE(cpu_at(cpu)->own.now) - READ_ONCE(cpu_at(place)->own.now);
-	return service_for(ahead - distance(t->bound_to ? cpu : place, at, t->bound_to), t->fair.weight ?: 1);
+		place = cpu;
+	}
+	return service_for(ahead - distance(place, at, t->bound_to), t->fair.weight ?: 1);
 }
 
 /*

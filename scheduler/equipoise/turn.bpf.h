@@ -36,15 +36,17 @@ static __always_inline bool turn_is_over(struct task_struct *p, u32 cpu)
 	return true;
 }
 
-/* Sets the timer of this CPU, @cpu, for the end of the turn of @p, which runs there while others wait. */
-static __always_inline void time_turn(const struct task_struct *p, u32 cpu)
+/* Sets the timer of this CPU, @cpu, for the end of the turn of @p, which has run there for @ran ns while others
+ * wait. */
+static __always_inline void time_turn(const struct task_struct *p, u32 cpu, u64 ran)
 {
 	struct cpu_state *this = cpu_at(cpu);
+	u64 slice = slice_of(p);
 
 	if (is_crowded(this, bpf_ktime_get_ns()))
 		return;
 	this->turn_ends = true;
-	start_timer(&turn_timers, cpu, slice_of(p) - ran_of(p));
+	start_timer(&turn_timers, cpu, ran < slice ? slice - ran : 0);
 }
 
 /*
@@ -56,16 +58,11 @@ static __always_inline void time_running(const struct task_state *t, u32 cpu, u6
 	u32 here = bpf_get_smp_processor_id();
 	struct cpu_state *this = cpu_at(here);
 	const struct task_struct *curr = running_on(here);
-	u64 ran;
 
 	if (t->bound_to ? here != cpu : this->cluster != cpu_at(cpu)->cluster)
 		return;
-	if (this->turn_ends || !curr || curr->pid != this->pid || this->burst < slice_of(curr) ||
-	    is_crowded(this, now))
-		return;
-	ran = ran_of(curr) + uncharged(here, now);
-	this->turn_ends = true;
-	start_timer(&turn_timers, here, ran < slice_of(curr) ? slice_of(curr) - ran : 0);
+	if (!this->turn_ends && curr && curr->pid == this->pid && this->burst >= slice_of(curr))
+		time_turn(curr, here, ran_of(curr) + uncharged(here, now));
 }
 
 /* The callback of a CPU's timer. The task stops, unless it has begun another turn. */
