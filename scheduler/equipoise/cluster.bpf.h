@@ -308,7 +308,7 @@ static __always_inline bool may_keep_tasks(const struct cpu_state *this, const s
 	return has_bit(READ_ONCE(c->keeping), this->slot);
 }
 
-/* A higher scheduling class has @cpu until it runs, or looks for, a task of this scheduler again. */
+/* A higher scheduling class has @cpu until the CPU again runs, or looks for, a task of this scheduler. */
 static __always_inline void set_taken(u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);

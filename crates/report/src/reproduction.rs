@@ -225,7 +225,7 @@ fn quality(reproduction: &Reproduction) -> Vec<String> {
     ));
     if reproduction.rows.iter().any(|row| row.limit.is_some()) {
         remarks.push(
-            "`limit` is the best time that the machine's CPUs allow under any scheduler, and the average as a \
+            "`limit` is the best time that the machine's CPUs allow under any scheduler, followed by the average as a \
              multiple of this time."
                 .to_owned(),
         );

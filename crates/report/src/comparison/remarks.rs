@@ -184,7 +184,7 @@ pub(super) fn remarks(comparison: &Comparison) -> Vec<String> {
     );
     if comparison.workload.cpu_bound().is_some() {
         remarks.push(
-            "`limit` is the best time that the machine's CPUs allow under any scheduler, and the mean as a \
+            "`limit` is the best time that the machine's CPUs allow under any scheduler, followed by the mean as a \
              multiple of this time."
                 .to_owned(),
         );
