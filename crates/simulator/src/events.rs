@@ -38,7 +38,7 @@ pub enum What {
     Hotplug { cpu: u32, online: bool },
     /// A CPU that could not go offline tries again.
     HotplugPending,
-    /// The loader loads a scheduler that has exited again.
+    /// The loader reloads a scheduler that has exited.
     Reload,
     /// sched_ext's watchdog checks for tasks that do not get to run.
     Watchdog,

@@ -10,7 +10,7 @@ use lab::{Comparison, Entry, Finding, Findings, Measured, Results, Runs};
 use simulator::GroupRequest;
 use workload::{Better, Unit};
 
-/// The largest number of threads named of which nothing is judged.
+/// The largest number of unjudged threads that a remark names.
 const MOST_UNMEASURED: usize = 8;
 
 /// Is any bar longer than 0? A measure that is 0 under every scheduler is only in the table.
