@@ -206,7 +206,7 @@ fn quality(reproduction: &Reproduction) -> Vec<String> {
     let mut remarks = vec![format!("{errors} sign agreement {agreement}")];
     if fitted {
         remarks.push(
-            "*: a parameter of the machine or the load was fitted to this cell, so the cell is no prediction \
+            "*: a parameter of the machine or the load was fitted to this cell, so the cell is not a prediction \
              (crates/lab/src/parameters.toml)."
                 .to_owned(),
         );
