@@ -113,7 +113,7 @@ __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster
 	return best->pid;
 }
 
-/* Asks @cpu for its running task. False if another request is pending there. */
+/* Asks @cpu for its running task. Returns false if another request is pending there. */
 static __always_inline bool ask_for_running(u32 cpu, u64 request)
 {
 	simulated_write(cpu);
@@ -463,8 +463,8 @@ __noinline u32 even_out(struct task_struct *p __arg_trusted, const struct task_s
 }
 
 /*
- * @p has stopped on @cpu: sends it where @request asked for it. False if @p is not the task that
- * was asked for, may not run there, or another task has arrived there first.
+ * @p has stopped on @cpu: sends it where @request asked for it. Returns false if @p is not the task
+ * that was asked for, may not run there, or another task has arrived there first.
  */
 __noinline bool push(struct task_struct *p __arg_trusted, u32 cpu, u64 request, u64 enq_flags)
 {
