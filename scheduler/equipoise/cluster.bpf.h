@@ -109,8 +109,8 @@ struct cluster {
 	u32 first_cpu;
 	u16 cpu[CLUSTER_CPUS];
 	/*
-	 * All clusters: faster ones first, then near ones. While it changes, one may be missing and another
-	 * listed twice.
+	 * All clusters: faster ones first, then near ones. While the order changes, a cluster may be missing
+	 * and another one listed twice.
 	 */
 	u16 order[MAX_CLUSTERS];
 } __attribute__((aligned(64)));

@@ -39,7 +39,7 @@ static __always_inline struct clock *clock_of(const struct task_state *t)
 	return t->bound_to ? &cpu_at(t->bound_to - 1)->own : &cluster_at(t->cluster)->clock;
 }
 
-/* Has @t, which slept, still to pay a debt? */
+/* Does @t, which slept, still have a debt to pay? */
 static __always_inline bool owes(const struct task_state *t)
 {
 	return READ_ONCE(t->fair.left_at) && (s64)(READ_ONCE(clock_of(t)->now) - t->fair.vtime) < 0;
