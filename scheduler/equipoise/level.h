@@ -172,8 +172,8 @@ __noinline bool find_level(u32 cluster)
 u64 machine_progress, machine_progress_at;
 
 /*
- * Lets the fair progress grow until @now, and forgets it as that of each task is forgotten. No task can have made more
- * progress than a task of the weight @least that always had a CPU.
+ * Lets the fair progress grow until @now, and forgets it as that of each task is forgotten. No task can have made
+ * more progress than a task of the weight @least that always had a CPU.
  */
 static __always_inline void advance_machine(u64 now, u64 least)
 {
@@ -193,9 +193,10 @@ static __always_inline void advance_machine(u64 now, u64 least)
 }
 
 /*
- * The machine's level: that of the sum of all clusters, but no less than the least level of a cluster. An idle cluster
- * keeps its last level, because its sleeping tasks may be that light. Without that limit a machine that idles would let
- * a task be due a thousand CPUs, and for seconds afterwards no task would have had more than its share.
+ * The machine's level: that of the sum of all clusters, but no less than the least level of a cluster. An idle
+ * cluster keeps its last level, because its sleeping tasks may be that light. Without that limit a machine that
+ * idles would let a task be due a thousand CPUs, and for seconds afterwards no task would have had more than its
+ * share.
  *
  * Context: as find_level().
  */

@@ -55,8 +55,8 @@ static __always_inline void note_work(struct task_state *t, u64 work, u64 now)
 }
 
 /* The progress that is fair in @c: that of a task which always had its fair share of the machine, less the average
- * shortfall of the tasks here that ask for more. Where a cpuset leaves CPUs idle, a thread that naps would otherwise be
- * far ahead of the loops beside it as soon as it wakes up. */
+ * shortfall of the tasks here that ask for more. Where a cpuset leaves CPUs idle, a thread that naps would
+ * otherwise be far ahead of the loops beside it as soon as it wakes up. */
 static __always_inline u64 fair_progress(const struct cluster *c)
 {
 	u64 level = READ_ONCE(machine_progress), lacks = READ_ONCE(c->lacks);
@@ -96,9 +96,9 @@ static __always_inline u64 demanded_work(u64 did, u64 slept)
 }
 
 /*
- * The recent work that counts for @t, which wakes up or is new, and @did work and @slept for these times, in ns: its
- * fair share less the work that it lacks. It lacks what it did not do of its fair share or, if that is less, of its
- * demand. A task that did more than its fair share has what it did.
+ * The recent work that counts for @t, which wakes up or is new, and @did work and @slept for these times, in ns:
+ * its fair share less the work that it lacks. It lacks what it did not do of its fair share or, if that is less, of
+ * its demand. A task that did more than its fair share has what it did.
  */
 __noinline u64 work_at_wakeup(const struct task_state *t __arg_nonnull, u64 did, u64 slept)
 {

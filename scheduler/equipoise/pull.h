@@ -404,8 +404,8 @@ enum evened {
 /*
  * Does @t, which runs on @cpu with @progress, stop for a task behind it that waits in @dsq, a queue of cluster
  * @index? For a task that one CPU of another cluster keeps, only if the tasks bound there weigh more than those
- * here, by the speeds of the CPUs. For a task that any CPU there may take, @t continues if it has had no more than is
- * fair there, or if the load there is less: progress lags, so all CPUs would take tasks until theirs is crowded.
+ * here, by the speeds of the CPUs. For a task that any CPU there may take, @t continues if it has had no more than
+ * is fair there, or if the load there is less: progress lags, so all CPUs would take tasks until theirs is crowded.
  */
 static __always_inline bool gives_way(const struct task_state *t, u64 progress, u32 cpu, u32 index, u64 dsq)
 {
@@ -519,7 +519,8 @@ __noinline bool most_ahead(struct seen_running *best __arg_nonnull, struct task_
 
 /*
  * @p wakes up and may have @idle, claimed for it. If a task on a faster CPU is clearly ahead, the two change places
- * here: a task that naps is seldom running at a tick, where even_out() compares tasks. Returns the CPU that @p gets.
+ * here: a task that naps is seldom running at a tick, where even_out() compares tasks. Returns the CPU that @p
+ * gets.
  */
 __noinline s32 place_of_ahead(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 idle)
 {
