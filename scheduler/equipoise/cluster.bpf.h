@@ -109,8 +109,8 @@ struct cluster {
 	u32 first_cpu;
 	u16 cpu[CLUSTER_CPUS];
 	/*
-	 * All clusters: faster ones first, then near ones. While it changes, one may be missing and another
-	 * listed twice.
+	 * All clusters: faster ones first, then near ones. While the order changes, a cluster may be missing
+	 * and another one listed twice.
 	 */
 	u16 order[MAX_CLUSTERS];
 } __attribute__((aligned(64)));
@@ -308,7 +308,7 @@ static __always_inline bool may_keep_tasks(const struct cpu_state *this, const s
 	return has_bit(READ_ONCE(c->keeping), this->slot);
 }
 
-/* A higher scheduling class has @cpu until it runs, or looks for, a task of this scheduler again. */
+/* A higher scheduling class has @cpu until the CPU again runs, or looks for, a task of this scheduler. */
 static __always_inline void set_taken(u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);

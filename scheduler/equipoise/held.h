@@ -110,7 +110,8 @@ static __always_inline bool take_first(u64 dsq)
 	return scx_bpf_dsq_move_to_local(dsq, 0);
 }
 
-/* Takes the task @pid, which waits in @dsq, for @cpu. False if it no longer waits there, or may be held back. */
+/* Takes the task @pid, which waits in @dsq, for @cpu. Returns false if it no longer waits there, or may be held
+ * back. */
 __noinline bool take_this(u64 dsq, s32 pid, u32 cpu)
 {
 	struct task_struct *p;

@@ -115,7 +115,7 @@ static __always_inline void add_to_level(struct level *l, const struct cluster *
 		l->least = bound;
 }
 
-/* Gives a CPU to @weight, which is in the set @worth_one of slots from then on, if it is worth one. */
+/* If @weight is worth a CPU, gives it a CPU and adds @slot to the set @worth_one. */
 static __always_inline void give_cpu(struct level *l, u64 *worth_one, u64 weight, u32 slot)
 {
 	if (!weight || has_bit(*worth_one, slot) || l->cpus < 1 || (s64)weight * l->cpus <= l->weight)
@@ -173,7 +173,7 @@ u64 machine_progress, machine_progress_at;
 
 /*
  * Lets the fair progress grow until @now, and forgets it as that of each task is forgotten. No task can have made
- * more than one of the weight @least that always had a CPU.
+ * more progress than a task of the weight @least that always had a CPU.
  */
 static __always_inline void advance_machine(u64 now, u64 least)
 {
@@ -181,7 +181,7 @@ static __always_inline void advance_machine(u64 now, u64 least)
 	u64 last = READ_ONCE(machine_progress_at);
 	s64 past = now - last;
 
-	/* A tick that began earlier may come here later, and ticks of two clusters at once. */
+	/* A tick that began earlier may come here later, and ticks of two clusters may come at once. */
 	if (past <= 0 || __sync_val_compare_and_swap(&machine_progress_at, last, now) != last)
 		return;
 	if (past > (s64)PROGRESS_NS)
@@ -193,9 +193,10 @@ static __always_inline void advance_machine(u64 now, u64 least)
 }
 
 /*
- * The machine's level: that of the sum of all clusters, but no less than the least of theirs, which for an idle
- * cluster is its last one: the tasks that sleep may be as light. Without that limit a machine that idles would let
- * a task be due a thousand CPUs, and for seconds afterwards none would have had more than its share.
+ * The machine's level: that of the sum of all clusters, but no less than the least level of a cluster. An idle
+ * cluster keeps its last level, because its sleeping tasks may be that light. Without that limit a machine that
+ * idles would let a task be due a thousand CPUs, and for seconds afterwards no task would have had more than its
+ * share.
  *
  * Context: as find_level().
  */

@@ -39,7 +39,7 @@ static __always_inline struct clock *clock_of(const struct task_state *t)
 	return t->bound_to ? &cpu_at(t->bound_to - 1)->own : &cluster_at(t->cluster)->clock;
 }
 
-/* Has @t, which slept, still to pay a debt? */
+/* Does @t, which slept, still have a debt to pay? */
 static __always_inline bool owes(const struct task_state *t)
 {
 	return READ_ONCE(t->fair.left_at) && (s64)(READ_ONCE(clock_of(t)->now) - t->fair.vtime) < 0;
@@ -166,10 +166,9 @@ __noinline bool leave_clock(struct task_state *t __arg_nonnull)
 }
 
 /*
- * What @t, which goes to another cluster, takes along: what it is owed, but no debt. That stays on the clock, for
- * those at whose cost it was made. If debts travelled, two heavy loops that take turns on a fast and a slow CPU
- * would lose theirs on the slow one, where nothing else waits, and those that wait for the fast one would never
- * run.
+ * What @t, which goes to another cluster, takes along: what it is owed, but no debt. A debt stays on the clock, for
+ * the tasks at whose cost it was made. If debts travelled, two heavy loops that take turns on a fast and a slow CPU
+ * would lose them on the slow CPU, where nothing else waits, and tasks that wait for the fast CPU would never run.
  */
 static __always_inline s64 take_credit_along(struct task_state *t)
 {
@@ -232,8 +231,9 @@ static __always_inline u64 slice_of(const struct task_struct *p)
 /*
  * The time that a task asks for, in ns: as long as it usually runs, or longer if it already has, up to a turn. When
  * it wakes up, it asks for up to two turns, what a running task may be owed: if a herd of threads that run for
- * longer asked for one, it would come before a thread that wakes up later and draws a frame. (With more than two,
- * loops beside it are late for good.) A slice that the task requests is the most in any case.
+ * longer asked for one, the herd would come before a thread that wakes up later and draws a frame. (If it asked for
+ * more than two, the loops beside it would stay behind for good.) A slice that the task requests is the most in any
+ * case.
  */
 static __always_inline u64 request_of(const struct task_struct *p, const struct task_state *t)
 {

@@ -95,7 +95,7 @@ static __always_inline bool gets_cpu(const struct task_state *t, u32 cpu)
 
 /*
  * Should @p, which wakes up near @place and found no idle CPU, get @cpu? If @p is worth a CPU (@at_once), it gets
- * that of a task that is not, but no other: any other task has a CPU of its own in the ideal, too.
+ * the CPU of a task that is not, but no other CPU: any other task has a CPU of its own in the ideal, too.
  */
 static __always_inline bool preempts(const struct task_struct *p, const struct task_state *t, u32 place, u32 cpu,
 				     const struct task_struct *curr, u64 now, bool at_once)

@@ -14,9 +14,9 @@
 #include "level.h"
 #include "task.bpf.h"
 
-/* A task that has run for so many ns since it woke up asks for more than it gets. */
+/* A task that has run for this time, in ns, since it woke up asks for more than it gets. */
 #define RUNS_LONG (PROGRESS_NS >> 6)
-/* The part that a tick takes from what the cluster's tasks lack if its task has all that it asks for. */
+/* The part that a tick takes from what the cluster's tasks lack if the running task has all that it asks for. */
 #define FORGET_SHIFT 6
 /* Stands for no task: larger than any progress. */
 #define NO_PROGRESS ~0ULL
@@ -54,9 +54,9 @@ static __always_inline void note_work(struct task_state *t, u64 work, u64 now)
 	t->recent_at = now;
 }
 
-/* The progress that is fair in @c: what weights give on the whole machine, less what tasks that ask for more lack
- * of it here. Where a cpuset leaves CPUs idle, a thread that naps would otherwise be far ahead of the loops beside
- * it as soon as it wakes up. */
+/* The progress that is fair in @c: that of a task which always had its fair share of the machine, less the average
+ * shortfall of the tasks here that ask for more. Where a cpuset leaves CPUs idle, a thread that naps would
+ * otherwise be far ahead of the loops beside it as soon as it wakes up. */
 static __always_inline u64 fair_progress(const struct cluster *c)
 {
 	u64 level = READ_ONCE(machine_progress), lacks = READ_ONCE(c->lacks);
@@ -88,16 +88,17 @@ static __always_inline u64 fair_work(const struct task_state *t)
 	return work < PROGRESS_NS ? work : PROGRESS_NS;
 }
 
-/* The work that a task which @did and @slept so many ns would have done if it had always had the fastest CPU. */
+/* The work that a task which @did work and @slept for these times, in ns, would have done if it had always had the
+ * fastest CPU. */
 static __always_inline u64 demanded_work(u64 did, u64 slept)
 {
 	return (did << (PROGRESS_SHIFT - 10)) / (((did + slept) >> 10) + 1);
 }
 
 /*
- * The recent work that counts for @t, which @did and @slept so many ns, and wakes up or is new: its fair share less
- * the work that it lacks, which is the part of its fair share, or of its demand if that is less, that it did not
- * do. A task that did more than its fair share has what it did.
+ * The recent work that counts for @t, which wakes up or is new, and @did work and @slept for these times, in ns:
+ * its fair share less the work that it lacks. It lacks what it did not do of its fair share or, if that is less, of
+ * its demand. A task that did more than its fair share has what it did.
  */
 __noinline u64 work_at_wakeup(const struct task_state *t __arg_nonnull, u64 did, u64 slept)
 {

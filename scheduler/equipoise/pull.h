@@ -113,7 +113,7 @@ __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster
 	return best->pid;
 }
 
-/* Asks @cpu for its running task. False if another request is pending there. */
+/* Asks @cpu for its running task. Returns false if another request is pending there. */
 static __always_inline bool ask_for_running(u32 cpu, u64 request)
 {
 	simulated_write(cpu);
@@ -397,15 +397,15 @@ enum evened {
 	EVEN,
 	/* The running task stops. */
 	EVEN_STOPS,
-	/* It continues until the task arrives with which it changes places. */
+	/* The running task continues until the task with which it changes places arrives. */
 	EVEN_SWAPS,
 };
 
 /*
  * Does @t, which runs on @cpu with @progress, stop for a task behind it that waits in @dsq, a queue of cluster
  * @index? For a task that one CPU of another cluster keeps, only if the tasks bound there weigh more than those
- * here, by the speeds of the CPUs. For one that any CPU there may take, @t continues if it has had no more than is
- * fair there, or if the load there is less: progress lags, so all CPUs would take tasks until theirs is crowded.
+ * here, by the speeds of the CPUs. For a task that any CPU there may take, @t continues if it has had no more than
+ * is fair there, or if the load there is less: progress lags, so all CPUs would take tasks until theirs is crowded.
  */
 static __always_inline bool gives_way(const struct task_state *t, u64 progress, u32 cpu, u32 index, u64 dsq)
 {
@@ -463,8 +463,8 @@ __noinline u32 even_out(struct task_struct *p __arg_trusted, const struct task_s
 }
 
 /*
- * @p has stopped on @cpu: sends it where @request asked for it. False if @p is not the task that
- * was asked for, may not run there, or another task has arrived there first.
+ * @p has stopped on @cpu: sends it where @request asked for it. Returns false if @p is not the task
+ * that was asked for, may not run there, or another task has arrived there first.
  */
 __noinline bool push(struct task_struct *p __arg_trusted, u32 cpu, u64 request, u64 enq_flags)
 {
@@ -519,7 +519,8 @@ __noinline bool most_ahead(struct seen_running *best __arg_nonnull, struct task_
 
 /*
  * @p wakes up and may have @idle, claimed for it. If a task on a faster CPU is clearly ahead, the two change places
- * here: a task that naps seldom runs at a tick, where even_out() compares tasks. Returns the CPU that @p gets.
+ * here: a task that naps is seldom running at a tick, where even_out() compares tasks. Returns the CPU that @p
+ * gets.
  */
 __noinline s32 place_of_ahead(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 idle)
 {

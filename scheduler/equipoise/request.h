@@ -13,7 +13,7 @@ enum request_kind {
 	REQUEST_NONE,
 	/* Send the running task @pid to CPU @target, which was claimed for the task or sends its own task. */
 	REQUEST_SEND,
-	/* Send the task like this, and have the CPU @target send its task @peer here. */
+	/* Send the task in the same way, and have the CPU @target send its task @peer here. */
 	REQUEST_SWAP,
 	/* Take the task @pid that waits in cluster @target or, if it waits no longer, the first one there. */
 	REQUEST_PULL,

@@ -61,7 +61,7 @@ static __always_inline u64 until_refill(const struct bandwidth *b, u64 now)
 	return delay > 0 ? delay : 0;
 }
 
-/* Throttles the group @share or lets it run again. False if it was in that state before. */
+/* Throttles the group @share or lets it run again. Returns false if it was in that state before. */
 __noinline bool hold_share(u32 share, u32 held)
 {
 	forget_origin(share);

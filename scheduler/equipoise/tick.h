@@ -77,7 +77,8 @@ static __always_inline bool makes_room(struct task_struct *p, u32 cpu)
 	return others_wait(cpu) && !call_idle(cpu) && leave_room(p, cpu);
 }
 
-/* Compares @p with tasks on slower CPUs, of another cluster, or that wait for another CPU of this one. */
+/* Compares @p with tasks on slower CPUs, tasks of another cluster, or tasks that wait for another CPU of this
+ * cluster. */
 static __always_inline u32 evens_out(struct task_struct *p, const struct task_state *t, u32 cpu)
 {
 	return time_before(t->recent_at, cpu_at(cpu)->look_at) ? EVEN : even_out(p, t, cpu, t->recent_at);

@@ -38,7 +38,7 @@ static __always_inline u64 map_util_perf(u64 util)
 }
 
 /*
- * The utilization that the frequency of @cpu has to serve: where the largest CPU has 1024. It is at most this CPU's
+ * The utilization that the frequency of @cpu has to serve, where the largest CPU has 1024. It is at most this CPU's
  * capacity, max.
  *
  * Deadline tasks count with the bandwidth that they were promised, which meets their deadlines; their running time

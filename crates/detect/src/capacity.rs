@@ -59,7 +59,7 @@ pub(crate) fn capacities(found: &mut Found) -> Capacities {
     if is_ranking(&measures) {
         measures.retain(|(measure, _)| *measure != Measure::HighestPerf);
         found.warnings.push(format!(
-            "{} only ranks CPUs with the same highest frequency, so it is not used",
+            "{} is only a ranking of CPUs with the same highest frequency, so it is not used",
             Measure::HighestPerf
         ));
     }

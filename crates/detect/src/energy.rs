@@ -28,8 +28,8 @@ impl Counter {
 }
 
 /// The counters of the sysfs at `sys` by domain: `package-0`; `psys`, which includes the packages; and parts of a
-/// package, such as `package-0/core` and `package-0/dram`. Empty if there is no RAPL, or if the process may not read
-/// the files.
+/// package, such as `package-0/core` and `package-0/dram`. The result is empty if there is no RAPL, or if the process
+/// may not read the files.
 pub fn rapl(sys: &Path) -> BTreeMap<String, Counter> {
     let powercap = sys.join("class/powercap");
     let text = |zone: &Path, file: &str| {

@@ -19,7 +19,7 @@ pub fn hwloc(file: &str, text: &str) -> Result<Found, Box<BadInput>> {
     };
     let document = Document::parse_with_options(text, options).map_err(|error| {
         let line = match error {
-            // The parser has no line for a file that was cut.
+            // The parser has no line for a truncated file.
             Error::UnclosedRootNode | Error::UnexpectedEndOfStream => text.lines().count(),
             _ => error.pos().row as usize,
         };

@@ -227,7 +227,7 @@ fn read_cpu(
 }
 
 /// The set of CPUs of each CPU in its `topology`, whose file has the first of `names` or, in older kernels, the second.
-/// All CPUs of a set have the same set. Others are left out with a warning, and so are unreadable files.
+/// All CPUs of a set have the same set. Other sets are left out with a warning, and so are unreadable files.
 fn spans(
     all: &Folder,
     online: &CpuMask,

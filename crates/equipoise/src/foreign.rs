@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// The argument that makes this program a worker of itself ([`lab::work`]).
 const WORKER: &str = "--simulate-elsewhere";
 
-/// The path of this program, also after its file has been replaced.
+/// The path of this program, even after its file has been replaced.
 const ITSELF: &str = "/proc/self/exe";
 
 /// Was this process started as a worker?

@@ -206,7 +206,7 @@ fn expect_escaped(text: &str) {
     debug_assert!(cage::text::is_safe(text), "not escaped: {text:?}");
 }
 
-/// Prints to standard output. It is no error if a reader, such as `head`, closes the pipe early.
+/// Prints to standard output. It is not an error if a reader, such as `head`, closes the pipe early.
 pub fn print(text: &str) -> Result<(), Error> {
     check_stdout()?;
     // Colors are escape sequences.

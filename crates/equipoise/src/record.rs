@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// The time of the first check for other load.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 
-/// Records, and writes the recording, also after Ctrl-C.
+/// Records, and writes the recording, even after Ctrl-C.
 pub fn run(args: &Record) -> Result<(), Error> {
     let workload = for_workload(args)?;
     let cannot = |error: io::Error| {

@@ -58,7 +58,7 @@ pub struct Cell<'a> {
     pub better: Better,
     /// The number in the published table; `None` if the table has none in this cell.
     pub published: Option<f64>,
-    /// Was a parameter of a machine or load fitted to this cell? Such a cell is no prediction.
+    /// Was a parameter of a machine or load fitted to this cell? Such a cell is not a prediction.
     pub fitted: bool,
     /// If the table gives a bound instead of a number, the largest distance from `published`;
     /// otherwise 0.

@@ -40,7 +40,7 @@ const WORTH_WORK: f64 = 0.1;
 const WORTH_LACKING: f64 = 0.1;
 /// The smallest difference that matters between the numbers of stalled threads.
 const WORTH_STALLED: f64 = 0.5;
-/// The latency in ns for which shorter latencies count.
+/// Shorter latencies count as this one, in ns.
 const SHORTEST_LATENCY_NS: f64 = 1_000.0;
 
 /// The result of a comparison, goal by goal.

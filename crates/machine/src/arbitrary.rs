@@ -29,8 +29,8 @@ pub fn machine() -> impl Strategy<Value = Machine> {
         })
 }
 
-/// Makes a machine of `clusters`, each given as (CPUs, core type, package). Core types and packages are modulo the
-/// number of available ones.
+/// Makes a machine of `clusters`, each given as (CPUs, core type, package). A core type is taken modulo the number of
+/// core types.
 fn assemble(
     core_types: Vec<(u32, CoreType)>,
     clusters: &[(usize, usize, usize)],

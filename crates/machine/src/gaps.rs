@@ -3,7 +3,8 @@
 use crate::Machine;
 
 impl Machine {
-    /// A sentence for each missing fact about power on which joules depend. Empty if the power is not described at all.
+    /// A sentence for each missing fact about power on which joules depend. The list is empty if the power is not
+    /// described at all.
     pub fn power_gaps(&self) -> Vec<String> {
         if self.power.is_none() {
             return Vec::new();

@@ -70,8 +70,8 @@ pub struct Machine {
     /// (a second-level cache of several cores), MC (last-level cache or cluster), PKG. Redundant levels are included;
     /// building the sched domains removes them.
     pub levels: Vec<Level>,
-    /// The clusters: CPUs of one core type that share a cache, and may share a clock. Empty if the clusters equal the
-    /// last-level caches.
+    /// The clusters: CPUs of one core type that share a cache, and may share a clock. The list is empty if the clusters
+    /// equal the last-level caches.
     pub clusters: Vec<CpuMask>,
     /// The caches in the machine file, sorted by level, then by first CPU.
     pub caches: Vec<Cache>,

@@ -13,12 +13,12 @@
 //! for the commit ([`journal`]).
 //!
 //! A user has 100 jobs, drawn from the mix without replacement. As in AIM7's driver, the parent forks the users, reads
-//! from a pipe that each user is ready, and starts all users by a signal. The time ends when the last user has exited
-//! and the parent has waited for that user. A user's first subtest that works in a directory gets a random file system,
-//! and each further subtest gets the next one. A subtest keeps its file system (the driver overwrites `DISKS` in the
-//! subtest's argument). AIM7's runs take minutes. Here a job may be shortened to a part of AIM7's job, which is the
-//! same part for all jobs, and makes only that part of the calls. The time between two calls is not shortened, because
-//! it decides how often a CPU idles. A job without calls is shortened to that part.
+//! a report from a pipe when each user is ready, and starts all users by a signal. The time ends when the last user has
+//! exited and the parent has waited for that user. A user's first subtest that works in a directory gets a random file
+//! system, and each further subtest gets the next one. A subtest keeps its file system (the driver overwrites `DISKS`
+//! in the subtest's argument). AIM7's runs take minutes. Here a job may be shortened to a part of AIM7's job, which is
+//! the same part for all jobs, and makes only that part of the calls. The time between two calls is not shortened,
+//! because it decides how often a CPU idles. A job without calls is shortened to that part.
 
 mod journal;
 mod process;

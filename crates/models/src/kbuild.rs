@@ -68,7 +68,7 @@ const FIXDEP_WORK: u64 = 3_000_000;
 /// are assumptions.
 const FORK_WORK: u64 = 150_000;
 const EXEC_WORK: u64 = 600_000;
-/// The work of make for an object's rules and saved commands, in ns, which is an assumption.
+/// The work of make for an object's rules and saved commands, in ns; the value is an assumption.
 const MAKE_WORK: u64 = 500_000;
 
 #[derive(Clone, Copy)]

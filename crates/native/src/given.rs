@@ -97,8 +97,8 @@ impl Given {
             text += DEFINITIONS;
         }
         // A declaration of any integer type reads the lower bytes. When the simulated kernel loads the object, it sets
-        // the value that it knows; the others are not set (`n`). Linux refuses a scheduler that requires one that is
-        // not.
+        // the value that it knows; the others are not set (`n`). Linux refuses a scheduler that requires a value that
+        // is not set.
         for (name, is_required) in &self.configs {
             let section = match *is_required && name != CONFIG_HZ {
                 true => format!(" __attribute__((section(\"{UNKNOWN_CONFIGS}\")))"),

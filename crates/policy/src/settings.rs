@@ -171,7 +171,7 @@ fn read(rows: &[Row]) -> Vec<Setting> {
                     ..
                 }) = settings.last_mut()
                 else {
-                    panic!("an OPTION follows the CHOICE that it is of");
+                    panic!("an OPTION follows its CHOICE");
                 };
                 choices.push(choice);
                 if choice.name == default_name {

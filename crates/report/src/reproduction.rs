@@ -206,7 +206,7 @@ fn quality(reproduction: &Reproduction) -> Vec<String> {
     let mut remarks = vec![format!("{errors} sign agreement {agreement}")];
     if fitted {
         remarks.push(
-            "*: a parameter of the machine or the load was fitted to this cell, so the cell is no prediction \
+            "*: a parameter of the machine or the load was fitted to this cell, so the cell is not a prediction \
              (crates/lab/src/parameters.toml)."
                 .to_owned(),
         );
@@ -225,7 +225,7 @@ fn quality(reproduction: &Reproduction) -> Vec<String> {
     ));
     if reproduction.rows.iter().any(|row| row.limit.is_some()) {
         remarks.push(
-            "`limit` is the best time that the machine's CPUs allow under any scheduler, and the average as a \
+            "`limit` is the best time that the machine's CPUs allow under any scheduler, followed by the average as a \
              multiple of this time."
                 .to_owned(),
         );

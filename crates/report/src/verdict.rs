@@ -332,7 +332,7 @@ impl Words<'_> {
             _ => 0,
         };
         if verdict.reason(winner, against) == Some(Reason::Stalled) {
-            // If a policy gained speed at the expense of threads that do not run, that gain is no price of another
+            // If a policy gained speed at the expense of threads that do not run, that gain is not a price of another
             // policy.
             return Vec::new();
         }

@@ -2,8 +2,8 @@
 //! change them.
 //!
 //! The loader listens on a Unix socket; a client sends a line of JSON and reads a line of JSON. A change of tunables
-//! takes effect at once. For any other change the loader loads the scheduler again, and also if a CPU goes offline or
-//! comes online. Until the scheduler is loaded, tasks run under Linux's own scheduler.
+//! takes effect at once. For any other change, or if a CPU goes offline or comes online, the loader loads the scheduler
+//! again. Until the scheduler is loaded, tasks run under Linux's own scheduler.
 
 use crate::error::Error;
 use crate::server::{self, Access, Answer, Service, Socket};
@@ -122,7 +122,7 @@ impl Control {
         state.take().unwrap_or_else(|| state.policy.clone())
     }
 
-    /// The policy to which only tunables must change while the scheduler runs; Call [`Control::attached`] when the
+    /// The policy to which only tunables must change while the scheduler runs. Call [`Control::attached`] when the
     /// change is done.
     pub fn next_tuning(&self) -> Option<Policy> {
         let mut state = self.state();

@@ -22,7 +22,8 @@ pub enum What {
     Wake { task: TaskPtr },
     /// A deadline task's timer expires.
     Dl(dl_timer::Timer),
-    /// The timer of a CPU's deadline server expires, or its handler runs. Void if the server's generation has changed.
+    /// The timer of a CPU's deadline server expires, or its handler runs. The event is void if the server's generation
+    /// has changed.
     DlServer {
         cpu: u32,
         generation: u32,
@@ -38,7 +39,7 @@ pub enum What {
     Hotplug { cpu: u32, online: bool },
     /// A CPU that could not go offline tries again.
     HotplugPending,
-    /// The loader loads a scheduler that has exited again.
+    /// The loader reloads a scheduler that has exited.
     Reload,
     /// sched_ext's watchdog checks for tasks that do not get to run.
     Watchdog,

@@ -66,7 +66,7 @@ pub struct Removed {
     pub why: String,
 }
 
-/// The result of a trial, also if the trial ended early.
+/// The result of a trial, even if the trial ended early.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The schedulers that had a turn in every block, as indices.

@@ -153,9 +153,7 @@ impl Bundle {
         let turns = bundle.outcome.schedulers.len();
         match named.clone().all(known) && bundle.outcome.blocks.iter().all(|it| it.len() == turns) {
             true => Ok(bundle),
-            false => Err(format!(
-                "{RESULTS}: blocks and schedulers do not fit together"
-            )),
+            false => Err(format!("{RESULTS}: the blocks do not match the schedulers")),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Makes sure that a trial leaves nothing behind, however it ends.
 //!
 //! The loader and the command run in a control group of the trial. The guard, another process of this program, holds
-//! one end of a pipe whose other end only the trial has. When the trial ends, also by SIGKILL, the pipe closes; the
+//! one end of a pipe whose other end only the trial has. When the trial ends, even by SIGKILL, the pipe closes; the
 //! guard then kills the group (`cgroup.kill`, since Linux 5.14), removes it, and removes the recorder's instance. When
 //! a loader ends, the kernel unloads its scheduler, because the loader holds the only reference to the BPF link. A
 //! scheduler without a link is unloaded by the kernel at the guard's request (`loader::unload()`). An orderly end takes

@@ -72,7 +72,7 @@ impl Conditions {
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.on_battery {
-            warnings.push("The battery discharges: its charge can change the CPUs' speed. Connect the computer to power.".to_owned());
+            warnings.push("The battery is discharging, and its charge can change the CPUs' speed. Connect the computer to power.".to_owned());
         }
         if self.governors.len() > 1 {
             let names: Vec<&str> = self.governors.iter().map(String::as_str).collect();

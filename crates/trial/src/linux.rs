@@ -76,7 +76,7 @@ impl Linux {
             check(&sched_ext(), rustix::process::geteuid().is_root())?;
         }
         let cannot = |what: &str, error: io::Error| {
-            let expected = "expected root's rights on this computer";
+            let expected = "expected root privileges on this computer";
             Box::new(BadInput::whole(format!("cannot {what}: {error}"), expected))
         };
         let guard = Guard::new(loads).map_err(|it| cannot("make a control group", it))?;

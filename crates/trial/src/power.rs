@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 pub struct Reading(BTreeMap<String, Counter>);
 
 impl Reading {
-    /// The counters of RAPL below `sys` or, if there are none, those of hwmon. Empty if the machine has none, or if
-    /// this process may not read them.
+    /// The counters of RAPL below `sys` or, if there are none, those of hwmon. The result is empty if the machine has
+    /// none, or if this process may not read them.
     pub fn now(sys: &Path) -> Reading {
         let number = |path: PathBuf| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
         let list = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten();

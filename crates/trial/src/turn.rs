@@ -14,7 +14,7 @@ pub struct Turn {
     pub cpu_ns: Option<u64>,
     /// The time for which at least one thread of the command waited for a CPU (PSI's `some`), in ns.
     pub waited_ns: Option<u64>,
-    /// The context switches of the command's processes that have been waited for.
+    /// The context switches of the command's processes that have ended (`RUSAGE_CHILDREN`).
     pub switches: Option<u64>,
     /// The energy of all packages, in uJ.
     pub energy_uj: Option<u64>,

@@ -299,7 +299,9 @@ impl Recording {
         }
         match has.is_empty() {
             true => Ok(()),
-            false => Err(format!("thread {index} never releases a mutex")),
+            false => Err(format!(
+                "thread {index} takes a mutex that it never releases"
+            )),
         }
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn add(found: &mut Found, root: &Node, listed: &[Listed]) {
         Ok(distances) => distances,
         Err(wrong) => {
             found.warnings.push(format!(
-                "{wrong}; Linux then takes all CPUs as one node, and so does this file"
+                "{wrong}; Linux then treats all CPUs as one node, and so does this file"
             ));
             found.nodes = vec![found.online()];
             return;

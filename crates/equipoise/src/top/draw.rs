@@ -123,7 +123,7 @@ fn keys(width: usize) -> String {
     }
 }
 
-/// The missing columns and the reasons. Without the reasons if these do not fit into two lines.
+/// The missing columns and the reasons. The reasons are left out if they do not fit into two lines.
 fn reasons(interval: &Interval, width: usize) -> Vec<Line<'static>> {
     let missing = &interval.missing;
     let mut lines: Vec<String> = Vec::new();

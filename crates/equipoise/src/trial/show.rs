@@ -128,8 +128,8 @@ fn together(bundles: &[Bundle], shown: Shown) -> Page {
             ..Table::default()
         }],
         remarks: vec![
-            "Each change is that of the time, the latency or the energy against the kernel's own scheduler on \
-             the same machine, with its 95 % confidence interval."
+            "Each change is relative to the kernel's own scheduler on the same machine, in time, latency or energy, \
+             with its 95 % confidence interval."
                 .to_owned(),
         ],
         ..Page::default()

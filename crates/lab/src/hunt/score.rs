@@ -65,11 +65,11 @@ pub struct Question<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// The length in ns for which shorter waits count, because the difference between two short waits does not matter.
+/// Shorter waits count as this one, in ns, because the difference between two short waits does not matter.
 const SHORT_WAIT_NS: f64 = 1e6;
 /// The smallest progress of a thread that matters, as a share of a CPU.
 const LEAST_SHARE: f64 = 0.01;
-/// The share of a CPU for which lower progress counts, so that the factor is finite.
+/// Lower progress counts as this share of a CPU, so that the factor is finite.
 const NO_SHARE: f64 = 0.001;
 /// The factor of a scheduler that was stopped, as by the watchdog.
 pub const STOPPED: f64 = 1000.0;

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 
-/// The range for the kernel's CONFIG_HZ, which is generous.
+/// A generous range for the kernel's CONFIG_HZ.
 const HZ: RangeInclusive<u32> = 10..=10_000;
 
 pub(super) type Result<T> = std::result::Result<T, Box<BadInput>>;

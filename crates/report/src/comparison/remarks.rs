@@ -10,7 +10,7 @@ use lab::{Comparison, Entry, Finding, Findings, Measured, Results, Runs};
 use simulator::GroupRequest;
 use workload::{Better, Unit};
 
-/// The largest number of threads named of which nothing is judged.
+/// The largest number of unjudged threads that a remark names.
 const MOST_UNMEASURED: usize = 8;
 
 /// Is any bar longer than 0? A measure that is 0 under every scheduler is only in the table.
@@ -184,7 +184,7 @@ pub(super) fn remarks(comparison: &Comparison) -> Vec<String> {
     );
     if comparison.workload.cpu_bound().is_some() {
         remarks.push(
-            "`limit` is the best time that the machine's CPUs allow under any scheduler, and the mean as a \
+            "`limit` is the best time that the machine's CPUs allow under any scheduler, followed by the mean as a \
              multiple of this time."
                 .to_owned(),
         );

@@ -127,7 +127,7 @@ impl MissedPeriod {
     pub fn cause(&self, machine: &Machine) -> Cause {
         let period = &self.period;
         let response = &self.missed.response;
-        // Threads that delayed this thread for a part of the period are no cause if its work could have been done on
+        // Threads that delayed this thread for a part of the period are not a cause if its work could have been done on
         // another CPU.
         let busy = |cause: &Cause| {
             matches!(

@@ -10,7 +10,7 @@ use lab::{Case, Failure, Runs};
 use simulator::{Event, Trace};
 use std::sync::atomic::AtomicBool;
 
-/// Why there is no explanation.
+/// The reason why there is no explanation.
 #[derive(Debug)]
 pub enum Unexplained {
     /// A run failed, or was stopped.

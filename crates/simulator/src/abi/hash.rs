@@ -14,7 +14,7 @@ pub struct Hash {
     stride: usize,
     /// The number of a value's copies: one for each CPU, or 1.
     copies: usize,
-    /// The keys by their last use, if the hash removes the entry that was used the longest time ago.
+    /// The keys by their last use, if the hash removes the least recently used entry.
     uses: Option<BTreeMap<u64, Key>>,
     /// The number of uses so far.
     used: u64,
@@ -107,9 +107,8 @@ impl Hash {
         Some(value.words)
     }
 
-    /// Removes the entry that was used the longest time ago, and returns its value; `None` if the hash keeps its
-    /// entries. Linux finds such an entry approximately, and may remove entries before the map is full
-    /// (kernel/bpf/bpf_lru_list.c).
+    /// Removes the least recently used entry, and returns its value; `None` if the hash keeps its entries. Linux finds
+    /// such an entry approximately, and may remove entries before the map is full (kernel/bpf/bpf_lru_list.c).
     pub fn make_room(&mut self) -> Option<Shared<[u64]>> {
         let (_, key) = self.uses.as_ref()?.first_key_value()?;
         let key = key.clone();

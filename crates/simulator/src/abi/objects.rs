@@ -65,14 +65,14 @@ impl Objects {
         object
     }
 
-    /// Adds an owner to `object`. False if it is no object.
+    /// Adds an owner to `object`. Returns false if it is not an object.
     pub fn keep(&mut self, object: *mut c_void) -> bool {
         let owners = self.owned.get_mut(&object);
         owners.map(|(owners, _)| *owners += 1).is_some()
     }
 
-    /// Removes an owner of `object`; if it was the last one, drops the object. False if it is no object. Does nothing
-    /// for null.
+    /// Removes an owner of `object`; if it was the last one, drops the object. Returns false if it is not an object.
+    /// Does nothing for null.
     pub fn free(&mut self, object: *mut c_void) -> bool {
         if object.is_null() {
             return true;

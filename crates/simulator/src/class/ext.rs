@@ -271,7 +271,7 @@ impl Kernel<'_> {
             call_op!(self, kf::REST, cpu_acquire, cpu as i32, null_mut());
         }
         let prev_queued = prev.filter(|task| task.abi.scx.flags.get() & abi::TASK_QUEUED != 0);
-        // A task that has just been dequeued is charged already.
+        // A task that has just been dequeued has already been charged.
         if let Some(task) = prev_queued {
             self.update_curr_ext(cpu, task);
         }

@@ -17,8 +17,8 @@ type OpName = *mut ();
 pub struct CallRecord {
     scheduler: String,
     code: Code,
-    /// The progress that observers read, in memory that another process watches, or in `_own`. The field is a pointer,
-    /// because each call of an op follows it twice.
+    /// The progress that observers read, in memory that another process watches, or in `_own`. A pointer avoids the
+    /// choice between the two in each call of an op, which follows it twice.
     progress: NonNull<Progress>,
     _own: Arc<Progress>,
 }

@@ -134,8 +134,8 @@ impl Cpufreq {
     }
 
     /// `scx_bpf_cpuperf_set()`, and the governor's reaction; `bw_dl` is the bandwidth of the CPU's deadline tasks, in
-    /// 1/2^20 of a CPU (`ignore_dl_rate_limit()`), and `clamped` clamps a CPU's request. Returns the policy that
-    /// changes its frequency, and the end of the change, in ns.
+    /// 1/2^20 of a CPU (`ignore_dl_rate_limit()`), and `clamped` applies uclamp to a CPU's request. Returns the policy
+    /// that changes its frequency, and the end of the change, in ns.
     pub fn request(
         &mut self,
         cpu: usize,

@@ -292,8 +292,8 @@ impl Dsqs {
         self.iterations.shift(on, index, -1);
     }
 
-    /// Begins an iteration over the tasks that `on` has now, if that is a queue. False if an iteration at this address
-    /// has begun already.
+    /// Begins an iteration over the tasks that `on` has now, if that is a queue. Returns false if an iteration at this
+    /// address has begun already.
     #[inline]
     pub fn iterate(&mut self, it: &mut IterDsq, on: OnDsq, reverse: bool) -> bool {
         let mut gap = 0;

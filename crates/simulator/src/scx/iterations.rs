@@ -27,7 +27,7 @@ fn place(iteration: &IterDsq) -> usize {
 }
 
 impl Iterations {
-    /// Begins an iteration over `on`, at `gap`. False if an iteration at this address has begun already.
+    /// Begins an iteration over `on`, at `gap`. Returns false if an iteration at this address has begun already.
     #[inline]
     pub fn begin(&mut self, iteration: &IterDsq, on: OnDsq, reverse: bool, gap: usize) -> bool {
         let new = self.0.is_empty() || !self.has(iteration);
@@ -56,7 +56,7 @@ impl Iterations {
         self.get(iteration).is_some()
     }
 
-    /// Ends an iteration. False if it has not begun.
+    /// Ends an iteration. Returns false if it has not begun.
     #[inline]
     pub fn end(&mut self, iteration: &IterDsq) -> bool {
         let place = place(iteration);

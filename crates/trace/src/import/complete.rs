@@ -6,8 +6,8 @@ use crate::event::Task;
 /// The part of all switches, in %, above which switches that do not follow each other leave no load to be replayed.
 const MOST_CONTRADICTIONS_PCT: u64 = 10;
 
-/// The part of all sleeps, in %, that may end without a wakeup in a complete trace. One of 619 did in a recording of
-/// perf.
+/// The part of all sleeps, in %, that may end without a wakeup in a complete trace. One of 619 sleeps did in a
+/// recording of perf.
 const FEW_UNWOKEN_PCT: u64 = 1;
 
 /// The expectation in errors about a trace that lacks a kind of event.
@@ -16,7 +16,7 @@ const EVENTS: &str = "expected events sched_switch, and sched_waking or sched_wa
 /// when they leave a CPU; filters of ftrace and trace-cmd have similar effects.
 const ALL_THREADS: &str = "expected the events of all threads; record the whole system, as with `perf sched record`, `perf record -a` or `trace-cmd record`, without a filter";
 
-/// Why a trace has no load.
+/// The reason why a trace has no load.
 pub struct NoLoad {
     pub message: String,
     pub expected: &'static str,

@@ -53,7 +53,7 @@ pub fn each_of_page(file: &str, page: &[u8], sink: &mut Sink<'_>) -> Result<(), 
 struct Chrome {
     #[serde(rename = "systemTraceEvents")]
     system: Option<String>,
-    /// The version of a recorded load, which is no trace.
+    /// The version of a recorded load, which is not a trace.
     recording: Option<IgnoredAny>,
 }
 

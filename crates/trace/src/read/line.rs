@@ -101,8 +101,8 @@ pub fn overwritten(line: &str) -> Option<u64> {
     written.parse::<u64>().ok()?.checked_sub(kept.parse().ok()?)
 }
 
-/// Why `line`, which does not have the form of an event, is wrong. If it has the name of an event, the words before the
-/// name show the reason.
+/// The reason why `line`, which does not have the form of an event, is wrong. If it has the name of an event, the words
+/// before the name show the reason.
 pub fn missing(line: &str) -> Wrong {
     let words: Vec<&str> = line.split_whitespace().collect();
     let is_name = |word: &&str| {

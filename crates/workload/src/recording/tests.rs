@@ -155,7 +155,7 @@ fn a_mutex_is_had_by_one() {
         (&[Lock(1), Unlock(1)][..], "mutex 1, which does not exist"),
         (&[Lock(0), Lock(0)], "takes mutex 0, which it already holds"),
         (&[Unlock(0)], "releases mutex 0, which it does not hold"),
-        (&[Lock(0)], "never releases a mutex"),
+        (&[Lock(0)], "takes a mutex that it never releases"),
     ] {
         recording.threads[0].steps = wrong.to_vec();
         let error = recording.check().unwrap_err();

@@ -17,7 +17,7 @@ const MEM_BYTES_PER_NS: u64 = 4;
 /// an assumption, in the range of a system call; devices that make a task wait are not modelled.
 const WRITE_WORK: u64 = 500;
 
-/// The work of an access to a byte by `memrun`, which is an iteration of its loop, in ns, which is an assumption.
+/// The work of an access to a byte by `memrun`, which is an iteration of its loop, in ns; the value is an assumption.
 const BYTE_WORK: u64 = 1;
 /// The size of a buffer up to which `memrun` follows a pointer in the given time, in ns: the latencies of the first,
 /// the second and the last level of cache. The values are assumptions, in the range of a mobile processor; caches are

@@ -16,7 +16,7 @@ const RUNTIME_CHUNK: u64 = 32_000;
 /// rt-app fails when one task has been forked this many times; here the forking thread ends.
 const FORKS_LIMIT: u64 = 1024;
 
-/// The work of `pthread_create`, in ns at the reference speed, which is an assumption.
+/// The work of `pthread_create`, in ns at the reference speed; the value is an assumption.
 const FORK_WORK: u64 = 30_000;
 
 /// The work of rt-app itself for a loop of a phase, in ns at the reference speed: reading clocks and writing the log's

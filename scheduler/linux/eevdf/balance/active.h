@@ -48,8 +48,8 @@ static __always_inline bool move_queued_task(struct bpf_iter_scx_dsq *it, struct
 }
 
 /*
- * Notes the task in @dsq that was enqueued or last ran the longest time ago. If @push_cpu is not
- * negative, only tasks that may run there count.
+ * Notes the task in @dsq that was enqueued or picked least recently. If @push_cpu is not negative,
+ * only tasks that may run there count.
  */
 __noinline bool note_oldest(struct balance_env *env __arg_nonnull, u64 dsq, s32 push_cpu)
 {

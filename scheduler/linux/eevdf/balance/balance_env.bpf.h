@@ -46,8 +46,8 @@ struct balance_env {
 	/* The start of the pass, in ns. */
 	u64 now;
 	/*
-	 * The next candidate among a CPU's waiting tasks, which is the task that was enqueued or last ran the
-	 * longest time ago: its pid (0: none), that time, and its queue.
+	 * The next candidate among a CPU's waiting tasks, which is the task that was enqueued or picked least
+	 * recently: its pid (0: none), the time of that, and its queue.
 	 */
 	s32 oldest_pid;
 	u64 oldest_at;

@@ -209,10 +209,10 @@ static __always_inline void put_curr(u32 cpu, struct fair_entity *se, u64 now)
 }
 
 /*
- * Wakes up @se, which was delayed when it went to sleep on @old_cpu, on @cpu. Returns true if it keeps its old
- * place, because it is still beyond its share. Otherwise it is owed nothing. If it wakes up on another CPU, it
- * takes its debt along, which is at most that with which it went to sleep, even if the average has fallen (in Linux
- * 6.12 the debt then grows).
+ * Wakes up on @cpu the entity @se, which was delayed when it went to sleep on @old_cpu. Returns true if it keeps
+ * its old place, because it is still beyond its share. Otherwise it is owed nothing. If it wakes up on another CPU,
+ * it takes its debt along, which is at most that with which it went to sleep, even if the average has fallen (in
+ * Linux 6.12 the debt then grows).
  */
 static __always_inline bool requeue_delayed_entity(struct fair_entity *se, u32 old_cpu, u32 cpu)
 {

@@ -63,8 +63,8 @@ struct domain_state {
 #define SLICE_CLASSES 16
 
 /*
- * The averages of tasks that slept here and woke up on other CPUs, until the next update of the runqueue's
- * averages, which contain them until then (cfs_rq->removed).
+ * The averages of tasks that slept here and woke up on other CPUs. The runqueue's averages contain them until
+ * the next update, which subtracts them (cfs_rq->removed).
  */
 struct removed_load {
 	u32 nr;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tasks: the state of each, and the runqueue in which it counts. Its weight and vruntime count from its wakeup
+ * Tasks: the state of each, and the runqueue in which it counts. A task's weight and vruntime count from its wakeup
  * until it sleeps, whether it waits or runs; its averages count until it wakes up on another CPU.
  */
 #ifndef __EQUIPOISE_TASK_H
