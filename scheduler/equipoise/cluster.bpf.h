@@ -137,6 +137,14 @@ struct cpu_state {
 	/* The running task came from another cluster, and has not been charged here yet. */
 	bool arrived;
 	u64 burst;
+	/* The usual time between the running task's first wakeup of another with SCX_WAKE_SYNC and its stop
+	 * (task_state::after_wakeup), and the time of that wakeup in this turn, 0 before it; in ns. */
+	u64 after_wakeup;
+	u64 woke_at;
+	/* The time, in ns, when the task that has gone to sleep here usually wakes up again; 0: the last task did
+	 * not sleep.
+	 */
+	u64 back_at;
 	u64 progress;
 	/* The time, in ns, when the running task was last charged or, if it has not been, the task before it
 	 * stopped. */

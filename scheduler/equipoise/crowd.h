@@ -40,10 +40,35 @@ static __always_inline bool is_crowded(const struct cpu_state *this, u64 now)
 	return (s64)(now - READ_ONCE(this->crowd_at)) < (s64)ALONE_FOR;
 }
 
-/* Does @waker, which runs on this CPU, usually sleep soon? (False for the idle task, which has no turns.) */
+/* The task that runs on @this wakes up another with SCX_WAKE_SYNC. */
+static __always_inline void note_sync_wakeup(struct cpu_state *this)
+{
+	if (!this->woke_at)
+		this->woke_at = bpf_ktime_get_ns();
+}
+
+/*
+ * @t, which has woken another task during its turn on @this, stops at @now: it has run on for so long after the
+ * first wakeup. If it does not go to sleep (@runnable), it runs on for at least that long.
+ */
+static __always_inline void note_after_wakeup(const struct cpu_state *this, struct task_state *t, bool runnable,
+					      u64 now)
+{
+	u64 after = now - this->woke_at;
+
+	if (this->woke_at && (!runnable || after > t->after_wakeup))
+		t->after_wakeup = towards(t->after_wakeup, after);
+}
+
+/*
+ * Does @waker, which runs on this CPU and has just woken a task with SCX_WAKE_SYNC, usually sleep soon after its
+ * first wakeup? How long it runs before does not matter: a database computes an answer for 100 us, sends it and
+ * waits for the next request. (False for the idle task, which has no turns.)
+ */
 static __always_inline bool sleeps_soon(const struct cpu_state *this, const struct task_struct *waker)
 {
-	return this->pid == waker->pid && this->burst < tunables.sync_burst;
+	return this->pid == waker->pid && this->after_wakeup < tunables.sync_burst &&
+	       bpf_ktime_get_ns() - this->woke_at < tunables.sync_burst;
 }
 
 /*

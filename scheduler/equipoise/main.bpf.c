@@ -132,7 +132,7 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 		return false;
 	if (!sleeps_soon(this, waker) || !task_allowed(p, this_cpu) || is_waited_for(this_cpu))
 		return false;
-	explain(with_waker, p->pid, this_cpu, this->burst, tunables.sync_burst);
+	explain(with_waker, p->pid, this_cpu, this->after_wakeup, tunables.sync_burst);
 	return true;
 }
 
@@ -192,6 +192,8 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 	/* ops.enqueue() then holds the task back. */
 	if (held_by(p, t))
 		return prev_cpu;
+	if (wake_flags & SCX_WAKE_SYNC)
+		note_sync_wakeup(cpu_at(this_cpu));
 	if (wake_flags & SCX_WAKE_SYNC && stays_with_waker(p, this_cpu)) {
 		cpu = this_cpu;
 		this_counters()->waker_hits++;
@@ -334,6 +336,8 @@ void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 	if (!t)
 		return;
 	this->ran_past += charge(p, t, cpu);
+	this->back_at = runnable ? 0 : this->charged_at + t->nap;
+	note_after_wakeup(this, t, runnable, this->charged_at);
 	note_family(this, p, this->charged_at);
 	if (runnable)
 		return;

@@ -125,6 +125,7 @@ static __always_inline void begin_work(struct task_state *t, u64 now)
 
 	t->did = kept(t->did, age);
 	t->slept = kept(t->slept, age) + age;
+	t->nap = towards(t->nap, age);
 	t->recent = work_at_wakeup(t, t->did, t->slept);
 	t->recent_at = now;
 }

@@ -124,16 +124,33 @@ static __always_inline bool ask_for_running(u32 cpu, u64 request)
 	return true;
 }
 
+/* The cost of two moves, in ns, some tens of us each: a task that is taken over for a nap goes and comes back. */
+#define TWO_MOVES (100 * 1000)
+
+/*
+ * Is it worth the moves if a task of @slower runs on a CPU of @c for the time of a nap, until @back_at? (A task
+ * that should have come back will sleep for long.)
+ */
+static __always_inline bool is_worth_moves(const struct cluster *c, const struct cluster *slower, u64 back_at,
+					   u64 now)
+{
+	s64 nap = back_at - now;
+
+	return nap <= 0 || (u64)nap * (c->speed - slower->speed) / (c->speed + 1) > TWO_MOVES;
+}
+
 /*
  * @this_cpu is idle and may take no waiting task: if slower CPUs are busy, it takes over the running task that is
  * most behind there (hperf: no fast CPU idles while a slow one works; mixed-capacity: nor while a task is too heavy
- * for its CPU). It takes over none if that would slow down the busy sibling thread of its core.
+ * for its CPU). It takes over none if that would slow down the busy sibling thread of its core, or if its own task
+ * comes back soon. (If that task does not, a tick of the slower CPU offers the running one, offer_running().)
  */
 __noinline bool pull_running(u32 this_cpu)
 {
 	struct seen_running *best = &seen_running[this_cpu & (MAX_CPUS - 1)];
 	struct cpu_state *this = cpu_at(this_cpu);
 	struct cluster *c = cluster_at(this->cluster);
+	u64 now = bpf_ktime_get_ns();
 	int i;
 
 	if (shares_core(this, c))
@@ -142,7 +159,7 @@ __noinline bool pull_running(u32 this_cpu)
 	best->to = this_cpu;
 	best->progress = NO_PROGRESS;
 	bpf_for(i, 0, nr_clusters)
-		if (is_faster(c, cluster_at(i)))
+		if (is_faster(c, cluster_at(i)) && is_worth_moves(c, cluster_at(i), this->back_at, now))
 			most_behind(best, i, true);
 	if (!best->pid || !ask_for_running(best->cpu, make_request(REQUEST_SEND, this_cpu, best->pid, 0)))
 		return false;

@@ -14,6 +14,10 @@ struct task_state {
 	/* The task's running time between a wakeup and the next sleep, in ns: on average, and so far. */
 	u64 burst;
 	u64 burst_so_far;
+	/* Averages, in ns: the time that the task runs on after it has woken another with SCX_WAKE_SYNC, and the
+	 * time that it sleeps. */
+	u64 after_wakeup;
+	u64 nap;
 	/* Its place on the clock of @cluster or, if @bound_to is not 0, of the CPU @bound_to - 1. */
 	struct entity fair;
 	u32 cluster;
@@ -138,10 +142,16 @@ static __always_inline u64 burst_of(const struct task_state *t)
 	return t->burst > t->burst_so_far ? t->burst : t->burst_so_far;
 }
 
-/* The task goes to sleep: moves its average burst towards the last one, by a quarter of the difference. */
+/* Moves @average towards @value, by a quarter of the difference. */
+static __always_inline u64 towards(u64 average, u64 value)
+{
+	return average + ((s64)(value - average) >> 2);
+}
+
+/* The task goes to sleep. */
 static __always_inline void end_burst(struct task_state *t)
 {
-	t->burst += (s64)(t->burst_so_far - t->burst) >> 2;
+	t->burst = towards(t->burst, t->burst_so_far);
 	t->burst_so_far = 0;
 }
 

@@ -2,7 +2,7 @@
 //! that the right result is known. `equipoise` is compared with a run alone or with EEVDF, not with
 //! a measured number.
 
-use crate::common::file;
+use crate::common::{file, json};
 use crate::rt_app::{self, entry, mean};
 use serde_json::Value;
 
@@ -378,4 +378,42 @@ fn a_herd_on_slow_cpus_does_not_take_the_fast_one() {
     };
     let (equipoise, eevdf) = (missed("equipoise"), missed("eevdf"));
     assert!(equipoise < eevdf + 1.0, "{equipoise} %, eevdf {eevdf} %");
+}
+
+/// The least part of what `metric` is under `eevdf` that it is under `equipoise`, on machines with fast and slow CPUs.
+fn part_of_eevdf(workload: &str, metric: &str) -> f64 {
+    let measured = |machine, policy| {
+        let args = [
+            "compare",
+            "--machine",
+            machine,
+            "--policy",
+            policy,
+            "--workload",
+            workload,
+            "--runs",
+            "1",
+            "--format",
+            "json",
+        ];
+        mean(&json(&args), metric)
+    };
+    let machines = ["apple-m1", "sm8250"];
+    let parts = machines.map(|machine| measured(machine, "equipoise") / measured(machine, "eevdf"));
+    parts[0].min(parts[1])
+}
+
+/// A database's thread computes an answer for 50 to 150 us, sends it, and sleeps: its client stays on its CPU. If the
+/// client went to another CPU each time, fast CPUs would idle for moments, and take over running tasks in each.
+#[test]
+fn clients_of_a_database_stay_beside_it() {
+    let part = part_of_eevdf("oltp-read-only:threads=6,time=500ms", "transactions");
+    assert!(part > 0.95, "{part}");
+}
+
+/// A fast CPU whose thread sleeps for 100 us takes over no thread that runs on a slow one: the thread would move twice.
+#[test]
+fn a_short_nap_moves_no_thread() {
+    let part = part_of_eevdf("schbench:workers=6,time=1s", "requests");
+    assert!(part > 0.95, "{part}");
 }

@@ -179,12 +179,13 @@ const CPUS: &str = r#"
     bool preempts_on(u32 cpu) { return preempts(&task[4], &state[4], 0, cpu, running_on(cpu), kernel.now, false); }
     bool gets_at_once(u32 cpu) { return preempts(&task[4], &state[4], 0, cpu, running_on(cpu), kernel.now, true); }
     s32 found_from(u32 cpu) { return find_preemptible(&task[4], &state[4], cpu, kernel.now, false); }
-    /* Tasks 0 and 4 have the same parent, and task 0 usually runs for @burst. */
-    void related(u32 cpu, s64 burst)
+    /* Tasks 0 and 4 have the same parent, and task 0, which has just woken a task, usually runs on for @after. */
+    void related(u32 cpu, s64 after)
     {
         task[5].tgid = 1000;
         task[0].real_parent = task[4].real_parent = &task[5];
-        cpu_states[0].burst = burst;
+        cpu_states[0].after_wakeup = after;
+        cpu_states[0].woke_at = kernel.now;
     }
     /* Task 1, which is not related, stopped on @cpu, and so did task 0, @ago ns ago. */
     void stranger_ran(u32 cpu, s64 ago)

@@ -90,6 +90,15 @@ const CLUSTERS: &str = r#"
         state[i].burst = ns;
         cpu_states[i & 3].burst = ns;
     }
+    void woke(u32 i, u64 usually_after, u64 since)
+    {
+        state[i].after_wakeup = usually_after;
+        cpu_states[i & 3].after_wakeup = usually_after;
+        cpu_states[i & 3].woke_at = kernel.now - since;
+    }
+    u64 after_wakeup(u32 i) { return state[i].after_wakeup; }
+    void naps(u32 i, u64 ns) { state[i].nap = ns; }
+    void passes(u64 ns) { kernel.now += ns; }
     void exits(u32 i) { task[i].flags |= PF_EXITING; }
     void ran_past(u32 cpu, u64 ns) { cpu_at(cpu)->ran_past = ns; }
     void yields_on(u32 cpu) { cpu_at(cpu)->yields = true; }
@@ -453,21 +462,25 @@ fn a_real_time_task_keeps_none_waiting() {
     );
 }
 
-/// A task stays with a waker that soon sleeps. The woken task does not stay with a waker that usually
-/// continues, that exits, or whose CPU has bypassed waiting tasks for as long as a wakeup must wait to
-/// preempt.
+/// A task stays with a waker that usually sleeps soon after a wakeup, however long it runs before. The woken task does
+/// not stay with a waker that usually continues or has continued, that exits, or whose CPU has bypassed waiting tasks
+/// for as long as a wakeup must wait to preempt.
 #[test]
 fn a_task_stays_with_a_waker_that_sleeps_soon() {
     let stays = |prepare: &dyn Fn(&Clusters)| {
         let clusters = Clusters::equal();
-        clusters.call("bursts", &[0, 20_000]);
+        clusters.call("bursts", &[0, MS]);
+        clusters.call("woke", &[0, 20_000, 0]);
         clusters.call("waits", &[0, 1, 0]);
         prepare(&clusters);
         clusters.says("with_waker", &[0])
     };
     assert!(stays(&|_| {}));
     assert!(!stays(&|clusters| {
-        clusters.call("bursts", &[0, MS]);
+        clusters.call("woke", &[0, MS, 0]);
+    }));
+    assert!(!stays(&|clusters| {
+        clusters.call("woke", &[0, 20_000, MS]);
     }));
     assert!(!stays(&|clusters| {
         clusters.call("exits", &[0]);
@@ -475,6 +488,47 @@ fn a_task_stays_with_a_waker_that_sleeps_soon() {
     assert!(!stays(&|clusters| {
         clusters.call("ran_past", &[0, MS]);
     }));
+}
+
+/// The time that a task runs on after its first wakeup of a turn is an average. A turn that ends before the task
+/// sleeps shows only the least of that time.
+#[test]
+fn a_waker_runs_on_for_a_usual_time() {
+    for (runnable, since, after) in [(0, 4, 7), (0, 12, 9), (1, 4, 8), (1, 12, 9)] {
+        let clusters = Clusters::equal();
+        clusters.call("woke", &[0, 8 * MS, since * MS]);
+        clusters.call("stops", &[0, runnable]);
+        assert_eq!(clusters.call("after_wakeup", &[0]), after * MS);
+    }
+    let clusters = Clusters::equal();
+    clusters.call("woke", &[0, 8 * MS, 4 * MS]);
+    clusters.call("gets_cpu_now", &[0]);
+    clusters.call("stops", &[0, 0]);
+    assert_eq!(
+        clusters.call("after_wakeup", &[0]),
+        8 * MS,
+        "it wakes no task"
+    );
+}
+
+/// A fast CPU takes over no task for a nap of its own that is too short for the gain on a CPU of this speed. A task that
+/// sleeps for longer than usual, or was preempted, is not waited for.
+#[test]
+fn a_fast_cpu_waits_for_a_task_that_comes_back_soon() {
+    for (slow, nap, runnable, late, takes) in [
+        (512, 190_000, 0, 0, false),
+        (512, 210_000, 0, 0, true),
+        (256, 140_000, 0, 0, true),
+        (512, 190_000, 0, 200_000, true),
+        (512, 190_000, 1, 0, true),
+    ] {
+        let clusters = Clusters::new(1024, slow, false);
+        clusters.call("naps", &[0, nap]);
+        clusters.call("stops", &[0, runnable]);
+        clusters.call("idles", &[0]);
+        clusters.call("passes", &[late]);
+        assert_eq!(clusters.says("pulls_running", &[0]), takes, "{slow} {nap}");
+    }
 }
 
 /// A running task that gets another weight is compared with those that wait at once.

@@ -358,7 +358,7 @@ table! {
     a_mask_that_excludes_little, free(pairs(), spin(), all()), mask, 0.02, 2, 0.2;
     equal_threads_on_one_cpu, free(any_machine(), does(), all()), bound_to_one, 0.05, 0, 0.05;
     a_thread_split_in_two, free(alike(), spin(), nice(-10..=10)), split, 0.02, 0, 0.02;
-    slower_time, free(any_machine(), does(), all()), time, 0.02, 81, 0.5;
+    slower_time, free(any_machine(), does(), all()), time, 0.02, 83, 0.5;
     a_sleeping_bystander, free(any_machine(), spin(), all()), bystander, 0.02, 3, 0.3;
     more_weight, free(any_machine(), does(), nice(-15..=19)), monotone, 0.0, 0, 0.0;
     a_herd, free(any_machine(), spin(), nice(0..=0)), herd, 0.005, 0, 0.005;
@@ -369,10 +369,10 @@ table! {
     loops_with_affinities, bound(few(), spin(), all()), ideal, 0.05, 12, 0.5;
     naps_on_one_cache, free(one_cache(), does(), all()), ideal, 0.05, 2, 0.15;
     naps_on_equal_cpus, free(alike(), does(), all()), ideal, 0.05, 4, 0.15;
-    naps_on_unlike_cpus, free(unlike(), does(), all()), ideal, 0.05, 66, 0.3;
+    naps_on_unlike_cpus, free(unlike(), does(), all()), ideal, 0.05, 68, 0.3;
     naps_with_affinities, bound(few(), does(), all()), ideal, 0.05, 27, 0.4;
     loops_in_a_cpuset, cpuset(unlike(), spin(), all()), ideal, 0.05, 11, 0.35;
-    naps_in_a_cpuset, cpuset(unlike(), does(), all()), ideal, 0.05, 61, 0.35;
+    naps_in_a_cpuset, cpuset(unlike(), does(), all()), ideal, 0.05, 62, 0.35;
     no_cpu_idles_beside_a_waiting_thread, bound(any_machine(), does(), all()), conserving, 0.0, 0, 0.0;
 }
 
