@@ -194,15 +194,4 @@ static __always_inline void init_refill(u32 share)
 	bpf_timer_set_callback(&timer->timer, run_refill);
 }
 
-/* The limit of @cgrp changes or is set for the first time; see limit_share(). */
-static __always_inline void limit_group(struct cgroup *cgrp, u64 period_us, u64 quota_us, u64 burst_us)
-{
-	u32 share = own_share(cgrp);
-
-	if (!share)
-		return;
-	init_refill(share);
-	limit_share(share, period_us, quota_us, burst_us);
-}
-
 #endif /* __EQUIPOISE_HELD_H */

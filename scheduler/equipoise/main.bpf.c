@@ -118,19 +118,21 @@ static __always_inline void note_waker(struct task_state *t, const struct task_s
 	t->awaited = waker->pid && !(waker->flags & PF_KTHREAD) && !bpf_in_hardirq();
 }
 
-/* The waker is about to sleep, so the woken task finds its data in this CPU's cache. */
+/* The task that runs here wakes up @p with SCX_WAKE_SYNC: is it about to sleep? Then @p finds its data in this
+ * CPU's cache. */
 static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu)
 {
 	const struct task_struct *waker = bpf_get_current_task_btf();
 	struct cpu_state *this = cpu_at(this_cpu);
 	struct cluster *c = cluster_at(this->cluster);
 
-	if (waker->flags & PF_EXITING)
+	note_sync_wakeup(this);
+	if (waker->flags & PF_EXITING || !sleeps_soon(this, waker))
 		return false;
 	/* A task that bypasses the queue may run only for a time too short to be worth a preemption. */
 	if (this->ran_past >= tunables.preempt_after && (may_wait(this->cluster) || may_keep_tasks(this, c)))
 		return false;
-	if (!sleeps_soon(this, waker) || !task_allowed(p, this_cpu) || is_waited_for(this_cpu))
+	if (!task_allowed(p, this_cpu) || is_waited_for(this_cpu))
 		return false;
 	explain(with_waker, p->pid, this_cpu, this->after_wakeup, tunables.sync_burst);
 	return true;
@@ -192,8 +194,6 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 	/* ops.enqueue() then holds the task back. */
 	if (held_by(p, t))
 		return prev_cpu;
-	if (wake_flags & SCX_WAKE_SYNC)
-		note_sync_wakeup(cpu_at(this_cpu));
 	if (wake_flags & SCX_WAKE_SYNC && stays_with_waker(p, this_cpu)) {
 		cpu = this_cpu;
 		this_counters()->waker_hits++;
@@ -496,9 +496,12 @@ void BPF_STRUCT_OPS(equipoise_disable, struct task_struct *p)
 s32 BPF_STRUCT_OPS(equipoise_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
 {
 	s32 err = init_share(cgrp, args->weight, bpf_core_field_exists(args->sched_idle) && args->sched_idle);
+	u32 share = err ? 0 : own_share(cgrp);
 
-	if (!err && bpf_core_field_exists(args->bw_quota_us))
-		limit_group(cgrp, args->bw_period_us, args->bw_quota_us, args->bw_burst_us);
+	if (share && bpf_core_field_exists(args->bw_quota_us)) {
+		init_refill(share);
+		limit_share(share, args->bw_period_us, args->bw_quota_us, args->bw_burst_us);
+	}
 	return err;
 }
 
@@ -523,7 +526,10 @@ void BPF_STRUCT_OPS(equipoise_cgroup_set_idle, struct cgroup *cgrp, bool idle)
 
 void BPF_STRUCT_OPS(equipoise_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us, u64 quota_us, u64 burst_us)
 {
-	limit_group(cgrp, period_us, quota_us, burst_us);
+	u32 share = own_share(cgrp);
+
+	if (share)
+		limit_share(share, period_us, quota_us, burst_us);
 }
 
 void BPF_STRUCT_OPS(equipoise_cgroup_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)

@@ -128,15 +128,14 @@ static __always_inline bool ask_for_running(u32 cpu, u64 request)
 #define TWO_MOVES (100 * 1000)
 
 /*
- * Is it worth the moves if a task of @slower runs on a CPU of @c for the time of a nap, until @back_at? (A task
- * that should have come back will sleep for long.)
+ * The difference in speed above which a task gains more than the moves cost if it runs on a CPU of @c until
+ * @back_at. (A task that should have come back will sleep for long.)
  */
-static __always_inline bool is_worth_moves(const struct cluster *c, const struct cluster *slower, u64 back_at,
-					   u64 now)
+static __always_inline u64 least_gain(const struct cluster *c, u64 back_at, u64 now)
 {
 	s64 nap = back_at - now;
 
-	return nap <= 0 || (u64)nap * (c->speed - slower->speed) / (c->speed + 1) > TWO_MOVES;
+	return nap > 0 ? (u64)TWO_MOVES * c->speed / (u64)nap : 0;
 }
 
 /*
@@ -150,16 +149,17 @@ __noinline bool pull_running(u32 this_cpu)
 	struct seen_running *best = &seen_running[this_cpu & (MAX_CPUS - 1)];
 	struct cpu_state *this = cpu_at(this_cpu);
 	struct cluster *c = cluster_at(this->cluster);
-	u64 now = bpf_ktime_get_ns();
+	u64 least;
 	int i;
 
 	if (shares_core(this, c))
 		return false;
+	least = least_gain(c, this->back_at, bpf_ktime_get_ns());
 	best->pid = 0;
 	best->to = this_cpu;
 	best->progress = NO_PROGRESS;
 	bpf_for(i, 0, nr_clusters)
-		if (is_faster(c, cluster_at(i)) && is_worth_moves(c, cluster_at(i), this->back_at, now))
+		if (is_faster(c, cluster_at(i)) && c->speed - cluster_at(i)->speed > least)
 			most_behind(best, i, true);
 	if (!best->pid || !ask_for_running(best->cpu, make_request(REQUEST_SEND, this_cpu, best->pid, 0)))
 		return false;
