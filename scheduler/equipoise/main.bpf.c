@@ -464,7 +464,7 @@ s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_t
 	if (!t)
 		return -ENOMEM;
 	/* Until its behaviour is known, assume that it runs for long. */
-	t->burst = tunables.slice;
+	t->burst = t->after_wakeup = tunables.slice;
 	t->seen = t->used_seen = p->se.sum_exec_runtime;
 	/* The task starts as if it had slept until now. */
 	t->recent_at = bpf_ktime_get_ns() - PROGRESS_NS;
