@@ -32,8 +32,8 @@
  *
  * A waking task goes to an idle CPU: its last one, another of the cluster, or one of another cluster. A bit mask
  * per cluster holds its idle CPUs, so that finding one does not read the state of other CPUs. Idle fast cores come
- * first, then slow ones, then the second hardware threads of fast cores. If the waker usually sleeps again within
- * 50 us, the task runs on the waker's CPU instead: its data is in that cache.
+ * first, then slow ones, and then the second hardware threads of fast cores. If the waker usually sleeps within 50
+ * us after a wakeup, the task runs on the waker's CPU instead: its data is in that cache.
  *
  * 3. Fair shares (fair.h, level.h, place.h)
  * ----------------------------------------
