@@ -170,11 +170,12 @@ struct cpu_state {
 	/* The slot to which the CPU last sent a task that may wait anywhere in a cluster. */
 	u32 sent_to;
 	/*
-	 * The family whose tasks alone ran here lately, the time since which they do, and the time when a member of
-	 * a crowd last came to wait here (crowd.h), in ns.
+	 * The family whose tasks last competed for the CPU (crowd.h), the times when one of them and when one of
+	 * another family last did, and the time when a member of a crowd last came to wait here, in ns.
 	 */
 	s32 family;
-	u64 family_since;
+	u64 family_at;
+	u64 others_at;
 	u64 crowd_at;
 	/* The time of the next comparison with another cluster, in ns, and the cluster compared last. */
 	u64 look_at;

@@ -9,8 +9,8 @@
 #include "task.bpf.h"
 
 /*
- * If only tasks of one family ran on a CPU for this time, in ns, hardly any other task waits there: at a tick of 4
- * ms, eight tasks take turns within that time.
+ * If only tasks of one family competed for a CPU for this time, in ns, hardly any other task waits there: at a tick
+ * of 4 ms, eight tasks take turns within that time.
  */
 #define ALONE_FOR (32 * NSEC_PER_MSEC)
 
@@ -21,17 +21,27 @@ static __always_inline s32 family_of(const struct task_struct *p)
 }
 
 /*
- * Notes which family ran on @this until @now. The parent of a family belongs to it. Kernel threads run for short
- * times and on behalf of any task, so they do not count as a family.
+ * @p, which could go on, stops on @this at @now: its family competes for the CPU. (A task that goes to sleep needs
+ * no more of it for now.) The parent of a family belongs to it. Kernel threads run for short times and on behalf of
+ * any task, so they do not count as a family.
  */
 static __always_inline void note_family(struct cpu_state *this, const struct task_struct *p, u64 now)
 {
 	s32 family = family_of(p);
 
-	if (family == this->family || p->tgid == this->family || p->flags & PF_KTHREAD)
+	if (p->flags & PF_KTHREAD)
 		return;
-	WRITE_ONCE(this->family_since, now);
-	WRITE_ONCE(this->family, family);
+	if (family != this->family && p->tgid != this->family) {
+		WRITE_ONCE(this->others_at, this->family_at);
+		WRITE_ONCE(this->family, family);
+	}
+	this->family_at = now;
+}
+
+/* No family has competed for @this until @now. */
+static __always_inline void init_family(struct cpu_state *this, u64 now)
+{
+	this->family_at = now - ALONE_FOR;
 }
 
 /* Has a member of a crowd come to wait for @this shortly before @now? */
@@ -74,7 +84,7 @@ static __always_inline bool sleeps_soon(const struct cpu_state *this, const stru
 /*
  * Is @p, which the current task wakes up with SCX_WAKE_SYNC at @now and which would wait on @cpu, a member of a
  * crowd? In a crowd the waker continues (a waker that goes to sleep instead is one half of a pair, each of which
- * waits for the other), and only tasks of the family of both ran on @cpu lately.
+ * waits for the other), and only tasks of the family of both competed for @cpu lately.
  *
  * A member of a crowd keeps the lag with which it went to sleep, as every task does under EEVDF, and gets no credit
  * for having slept: the later its turn comes, the more messages it finds. Its share stays the same. (On two CPUs,
@@ -89,7 +99,7 @@ static __always_inline bool is_in_crowd(const struct task_struct *p, u32 cpu, u6
 
 	return !sleeps_soon(cpu_at(bpf_get_smp_processor_id()), waker) && family == READ_ONCE(near->family) &&
 	       (family == family_of(waker) || family == waker->tgid) &&
-	       (s64)(now - READ_ONCE(near->family_since)) > (s64)ALONE_FOR;
+	       (s64)(now - READ_ONCE(near->others_at)) > (s64)ALONE_FOR;
 }
 
 #endif /* __EQUIPOISE_CROWD_H */

@@ -338,9 +338,10 @@ void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 	this->ran_past += charge(p, t, cpu);
 	this->back_at = runnable ? 0 : this->charged_at + t->nap;
 	note_after_wakeup(this, t, runnable, this->charged_at);
-	note_family(this, p, this->charged_at);
-	if (runnable)
+	if (runnable) {
+		note_family(this, p, this->charged_at);
 		return;
+	}
 	leave_clock(t);
 	count_runnable(t, false);
 	end_burst(t);
@@ -562,9 +563,11 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(equipoise_init)
 	bpf_for(i, 0, HELD_QUEUES)
 		if (!err)
 			err = scx_bpf_create_dsq(held_dsq(i), -1);
-	bpf_for(cpu, 0, nr_cpus())
+	bpf_for(cpu, 0, nr_cpus()) {
+		init_family(cpu_at(cpu), bpf_ktime_get_ns());
 		if (!err)
 			err = init_turn(cpu) ?: init_follow(cpu);
+	}
 	return err;
 }
 

@@ -190,8 +190,8 @@ const CPUS: &str = r#"
     /* Task 1, which is not related, stopped on @cpu, and so did task 0, @ago ns ago. */
     void stranger_ran(u32 cpu, s64 ago)
     {
-        note_family(&cpu_states[cpu], &task[1], 0);
-        note_family(&cpu_states[cpu], &task[0], kernel.now - ago);
+        note_family(&cpu_states[cpu], &task[1], kernel.now - ago);
+        note_family(&cpu_states[cpu], &task[0], kernel.now);
     }
     void kernel_thread_ran(u32 cpu, s64 ago)
     {
