@@ -409,6 +409,13 @@ fn a_new_sender_goes_on() {
     assert!(time < 1.1, "{time}");
 }
 
+/// A crowd that has the CPUs to itself is recognized in its first milliseconds: no message preempts its sender.
+#[test]
+fn a_crowd_is_recognized_at_once() {
+    let time = relative_to_eevdf("tc2-smp", "hackbench:groups=2,fds=2,loops=300", "time");
+    assert!(time < 1.1, "{time}");
+}
+
 /// A fast CPU whose thread sleeps for 100 us takes over no thread that runs on a slow one: the thread would move twice.
 #[test]
 fn a_short_nap_moves_no_thread() {
