@@ -181,5 +181,7 @@ def as_engine(engine: Engine | str, jobs: int) -> Engine:
         case str():
             expected = "expected 'local', 'ray', or one of equipoise.Local and equipoise.Ray"
             raise bad_input(f"engine is {engine!r}", expected, engine, ("local", "ray"))
+        case _ if isinstance(engine, type) or not hasattr(engine, "run"):
+            raise bad_input(f"engine is {engine!r}", "expected 'local', 'ray', or an object such as equipoise.Local(2)")
         case _:
             return engine
