@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -86,6 +87,15 @@ def whole(what: str, value: int, least: int = 1, most: int = MOST) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise bad_input(f"{what} is {value!r}", f"expected a whole number from {least} to {most}")
     return value
+
+
+def check_file(path: str | os.PathLike[str]) -> None:
+    """Raises `BadInput` if no file can be written at `path`, before the work whose result goes there."""
+    folder = os.path.dirname(os.fspath(path)) or "."
+    if not os.path.isdir(folder):
+        raise bad_input(f"{path}: no such folder", "expected a folder that exists")
+    if os.path.isdir(path) or not os.access(folder, os.W_OK):
+        raise bad_input(f"{path}: this cannot be written", "expected the name of a file in a folder that is writable")
 
 
 def seed_of(seed: int) -> int:
