@@ -134,6 +134,13 @@ def test_rt_app_as_a_dict_a_text_and_a_file(tmp_path):
     assert tables[0].equals(tables[1]) and tables[0].equals(tables[2])
 
 
+def test_any_load_takes_a_place():
+    load = Workload.from_rt_app(RT_APP, nice=5)
+    assert load.name == "rt-app:nice=5"
+    assert pickle.loads(pickle.dumps(load)).name == load.name
+    assert equipoise.simulate("smp-2", load, runs=1).trace().event("sched_switch").to_pandas()["next_prio"].eq(125).any()
+
+
 def test_a_trace_is_a_load(tmp_path):
     file = tmp_path / "trace.txt"
     lines = ["# tracer: nop"]
@@ -154,6 +161,10 @@ def test_a_trace_is_a_load(tmp_path):
     assert frame.loc[frame["metric"] == "makespan", "mean"].item() == pytest.approx(0.193, abs=0.02)
 
 
+def short():
+    return equipoise.compare("smp-2", "busy:duration=1ms", "cfs", runs=1)
+
+
 @pytest.mark.parametrize(
     ("make", "message", "expected"),
     [
@@ -162,6 +173,15 @@ def test_a_trace_is_a_load(tmp_path):
         (lambda: Policy("capacity", misfit=1), "misfit", "true or false"),
         (lambda: equipoise.simulate("tc2", "mixed", runs=0), "runs is 0", "from 1 to 4294967295"),
         (lambda: equipoise.reproduce("mixed-capacity", rows="nothing*"), "no row matches", "sysbench"),
+        (lambda: equipoise.reproduce("hperf-hmp", scale=-1), "scale is -1", "from 1 to 100"),
+        (
+            lambda: equipoise.compare("smp-2", "busy", ["cfs", Policy("eevdf").named("cfs")]),
+            "two different policies are called `cfs`",
+            "different names",
+        ),
+        (lambda: short().trace("cf"), "no policy of the comparison is 'cf'", "did you mean 'cfs'?"),
+        (lambda: short().trace(1), "no policy of the comparison is 1", "an index below 1"),
+        (lambda: Policy("equipoise", slice_ns=2e6), "slice_ns is 2000000.0", "a whole number"),
         (lambda: equipoise.simulate("smp-2", Workload("busy", cpunodebind="7")), "nodes", "expected"),
         (lambda: equipoise.trace("smp-2", "busy:duration=1ms").event("sched_swich"), "sched_swich", "sched_switch"),
     ],
