@@ -7,7 +7,7 @@ use crate::interrupt::{self, STOP};
 use crate::output::{self, Staged};
 use crate::say;
 use indicatif::{ProgressBar, ProgressStyle};
-use lab::{Against, Budget, By, Ground, Question, Scheduler, Victim};
+use lab::{Against, Budget, By, Ground, Prey, Question, Scheduler, Victim};
 use machine::Machine;
 use machine::input::{self, BadInput};
 use native::Kernel;
@@ -24,16 +24,13 @@ const RUNS: u32 = 10;
 /// Searches for the worst load, and writes it.
 pub fn run(args: Hunt, output: &Output) -> Result<(), Error> {
     output::expect_text(output)?;
-    let grounds: Vec<Ground> = args
-        .machines
-        .iter()
-        .map(|named| {
-            Machine::find(named).map(|machine| Ground {
-                machine,
-                named: named.clone(),
-            })
+    let ground = |named: &String| {
+        Machine::find(named).map(|machine| Ground {
+            machine,
+            named: named.clone(),
         })
-        .collect::<Result<_, _>>()?;
+    };
+    let grounds: Vec<Ground> = args.machines.iter().map(ground).collect::<Result<_, _>>()?;
     let scheduler = foreign::or_policy(args.scheduler.as_ref(), &args.policy, &args.build)?;
     let against = against(&args)?;
     check_energy(&args, &grounds)?;
@@ -60,14 +57,31 @@ pub fn run(args: Hunt, output: &Output) -> Result<(), Error> {
         return measure(&args, &question, &grounds, file, output);
     }
     output::check_file(args.file.as_deref().unwrap_or(Path::new("hunt.json")))?;
+    interrupt::listen();
+    match search(&args, &question, &grounds)? {
+        Some(prey) => write(&args, &question, &prey, output)?,
+        None => say!(
+            "no load found on which {} does worse than {}",
+            scheduler.name(),
+            args.against
+        ),
+    }
+    interrupt::check()
+}
+
+/// Searches for the worst load, and shows the progress.
+fn search<'a>(
+    args: &Hunt,
+    question: &Question<'_>,
+    grounds: &'a [Ground],
+) -> Result<Option<Prey<'a>>, Error> {
     let budget = Budget {
         time: args.seconds,
         batches: args.batches,
     };
     let bar = bar(args.seconds);
     let said = Mutex::new(Instant::now());
-    interrupt::listen();
-    let prey = lab::hunt(&question, &grounds, budget, &|tried, factor| {
+    let prey = lab::hunt(question, grounds, budget, &|tried, factor| {
         let worst = match factor >= lab::STOPPED {
             true => "a stall".to_owned(),
             false => format!("{factor:.2} x"),
@@ -83,25 +97,28 @@ pub fn run(args: Hunt, output: &Output) -> Result<(), Error> {
         }
     });
     bar.finish_and_clear();
-    let name = scheduler.name();
-    let Some(prey) = prey? else {
-        say!(
-            "no load found on which {name} does worse than {}",
-            args.against
-        );
-        return interrupt::check();
-    };
+    Ok(prey?)
+}
+
+/// Writes the load that was found, and shows it.
+fn write(
+    args: &Hunt,
+    question: &Question<'_>,
+    prey: &Prey<'_>,
+    output: &Output,
+) -> Result<(), Error> {
+    let name = question.scheduler.name();
     let Ground { machine, named } = prey.ground;
     let path = args.file.clone().unwrap_or_else(|| {
         let name = format!("hunt-{}-{name}-{}.json", machine.name, args.by.name());
         PathBuf::from(output::file_name(&name))
     });
-    let again = again(&args, named, &path);
+    let again = again(args, named, &path);
     let victim = question.victim(prey.ground, &prey.rt_app(""))?;
-    let what = sentence(name, &args, prey.factor, &machine.name, victim.as_ref());
+    let what = sentence(name, args, prey.factor, &machine.name, victim.as_ref());
     let why = victim
         .as_ref()
-        .map(|victim| why(&args, named, &path, victim));
+        .map(|victim| why(args, named, &path, victim));
     let comment = format!(
         "{what} Found by `equipoise hunt` with seed {}.\nTo measure it again: {again}{}",
         args.seed,
@@ -123,18 +140,17 @@ pub fn run(args: Hunt, output: &Output) -> Result<(), Error> {
             prey.tried,
             path.display()
         )],
-        tables: vec![table(name, &args, &[(&machine.name, prey.factor)])],
+        tables: vec![table(name, args, &[(&machine.name, prey.factor)])],
         verdict: victim.iter().map(|victim| said_of(name, victim)).collect(),
         remarks: std::iter::once(format!("again: {again}"))
             .chain(why.map(|why| format!("why: {why}")))
             .collect(),
         ..Page::default()
     };
-    output::show(output, "hunt", page)?;
-    interrupt::check()
+    output::show(output, "hunt", page)
 }
 
-/// Measures the load in `file` on each of `machines`.
+/// Measures the load in `file` on each of `grounds`.
 fn measure(
     args: &Hunt,
     question: &Question<'_>,

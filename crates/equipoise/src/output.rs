@@ -10,7 +10,7 @@ use console::Term;
 use lab::{Case, Runs};
 use machine::input::{self, BadInput};
 use report::{Page, Style, csv, html, json, picture, terminal};
-use std::fs::Permissions;
+use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Write};
 use std::iter;
 use std::os::unix::fs::PermissionsExt;
@@ -65,10 +65,14 @@ impl Staged {
         let mut names = iter::once(path.to_owned()).chain(names);
         let is_free = |name: &PathBuf| self.files.iter().all(|(_, other)| other != name);
         let name = names.find(is_free).expect("some number is free");
+        let folder = match is_device(path) {
+            true => std::env::temp_dir(),
+            false => folder_of(path).to_owned(),
+        };
         let mut file = tempfile::Builder::new()
             // The umask applies as to any other file.
             .permissions(Permissions::from_mode(0o666))
-            .tempfile_in(folder_of(path))
+            .tempfile_in(folder)
             .map_err(|error| Error::write(path, &error))?;
         interrupt::half_written(file.path());
         let mut out = BufWriter::new(file.as_file_mut());
@@ -83,8 +87,11 @@ impl Staged {
     /// give.
     pub fn commit(self) -> Result<(), Error> {
         for (file, path) in self.files {
-            file.persist(&path)
-                .map_err(|error| Error::write(&path, &error.error))?;
+            match is_device(&path) {
+                true => copy(&file, &path),
+                false => file.persist(&path).map(drop).map_err(|error| error.error),
+            }
+            .map_err(|error| Error::write(&path, &error))?;
         }
         for path in self.named {
             say!("written: {}", path.display());
@@ -266,6 +273,9 @@ pub fn check_trace(trace: Option<&Path>) -> Result<(), Error> {
 
 /// Checks that `file` can be written, before any run.
 pub fn check_file(file: &Path) -> Result<(), Error> {
+    if is_device(file) {
+        return Ok(());
+    }
     let folder = folder_of(file);
     if !folder.is_dir() {
         let message = format!("{}: no such folder", file.display());
@@ -292,6 +302,16 @@ fn check_stdout() -> Result<(), Error> {
         true => Err(Error::Write("standard output is closed".to_owned())),
         false => Ok(()),
     }
+}
+
+/// Is `path` something to write to, such as /dev/stdout or a pipe, which a file must not replace?
+fn is_device(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir())
+}
+
+fn copy(file: &NamedTempFile, device: &Path) -> io::Result<()> {
+    let mut device = OpenOptions::new().write(true).open(device)?;
+    io::copy(&mut file.reopen()?, &mut device).map(drop)
 }
 
 /// The folder of `path`.
@@ -391,6 +411,23 @@ mod tests {
         let path = with_name(Path::new("a/t.txt"), "Mixed cpu_power/x");
         assert_eq!(path, Path::new("a/t.Mixed-cpu_power-x.txt"));
         assert_eq!(file_name("../x"), "-.-x");
+    }
+
+    #[test]
+    fn a_device_is_written_to_and_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("null");
+        std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+        check_file(&link).unwrap();
+        let mut staged = Staged::default();
+        let write = |out: &mut dyn Write| {
+            out.write_all(b"text")
+                .map_err(|error| Error::write(&link, &error))
+        };
+        staged.add(&link, write).unwrap();
+        staged.commit().unwrap();
+        assert_eq!(std::fs::read(&link).unwrap(), b"");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]

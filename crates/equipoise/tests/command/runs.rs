@@ -71,7 +71,7 @@ fn a_table_that_was_not_published_has_what_is_simulated_alone() {
 /// Two files may have experiments of the same name, such as a file and its changed copy.
 #[test]
 fn experiments_of_the_same_name_do_not_replace_each_other() {
-    let text = r#"
+    let experiment = r#"
 name = "mine"
 title = "A run"
 runs = 1
@@ -88,7 +88,7 @@ workload = "hackbench:groups=1,loops=3"
 metric = "time"
 unit = "s"
 "#;
-    let (_folder, path) = file("mine.toml", text);
+    let (_folder, path) = file("mine.toml", experiment);
     let folder = tempfile::tempdir().unwrap();
     let (out, trace) = (folder.path().join("out"), folder.path().join("t.txt"));
     let out_and_trace = [
@@ -97,7 +97,8 @@ unit = "s"
         "--trace",
         trace.to_str().unwrap(),
     ];
-    stdout(&[&["reproduce", &path, &path], &out_and_trace[..]].concat());
+    let output = run(&[&["reproduce", &path, &path], &out_and_trace[..]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(files(&out), ["mine.2.txt", "mine.txt"]);
     assert_eq!(
         files(folder.path()),
