@@ -118,6 +118,20 @@ def test_machines_workloads_and_policies_tell_of_themselves(tmp_path):
     assert {"setting", "kind", "least", "most"} <= set(policy.space.column_names)
 
 
+def test_a_saved_policy_is_complete_and_replaces_no_device(tmp_path):
+    link = tmp_path / "null"
+    link.symlink_to("/dev/null")
+    Policy("cfs").save(link)
+    assert link.is_symlink() and len(list(tmp_path.iterdir())) == 1
+    file = tmp_path / "mine.toml"
+    file.write_text("before")
+    Policy("cfs", newidle_limit_ns=5).save(file, "")
+    assert Policy(str(file)).settings["newidle_limit_ns"] == 5
+    with pytest.raises(OSError, match="nothing/mine.toml"):
+        Policy("cfs").save(tmp_path / "nothing/mine.toml")
+    assert pickle.loads(pickle.dumps(Policy("cfs").named(""))).name == ""
+
+
 def test_this_computer_is_a_machine():
     machine = Machine.detect(name="here")
     assert machine.name == "here" and len(machine) >= 1
@@ -138,7 +152,8 @@ def test_any_load_takes_a_place():
     load = Workload.from_rt_app(RT_APP, nice=5)
     assert load.name == "rt-app:nice=5"
     assert pickle.loads(pickle.dumps(load)).name == load.name
-    assert equipoise.simulate("smp-2", load, runs=1).trace().event("sched_switch").to_pandas()["next_prio"].eq(125).any()
+    switches = equipoise.simulate("smp-2", load, runs=1).trace().event("sched_switch").to_pandas()
+    assert switches["next_prio"].eq(125).any()
 
 
 def test_a_trace_is_a_load(tmp_path):

@@ -89,8 +89,10 @@ def whole(what: str, value: int, least: int = 1, most: int = MOST) -> int:
     return value
 
 
-def check_file(path: str | os.PathLike[str]) -> None:
+def check_file(path: str | os.PathLike[str] | None) -> None:
     """Raises `BadInput` if no file can be written at `path`, before the work whose result goes there."""
+    if path is None:
+        return
     folder = os.path.dirname(os.fspath(path)) or "."
     if not os.path.isdir(folder):
         raise bad_input(f"{path}: no such folder", "expected a folder that exists")

@@ -65,7 +65,8 @@ def utilization(trace: Trace, ax: Axes | None = None, *, task: str | None = None
     if frame.empty:
         of = [] if task is None else [f"task {task!r}"]
         of += [] if cpu is None else [f"CPU {cpu}"]
-        raise bad_input(f"no utilization of {' on '.join(of) or 'any CPU'}", "expected a task or CPU of a trace with utilization=True")
+        expected = "expected a task or CPU of a trace with utilization=True"
+        raise bad_input(f"no utilization of {' on '.join(of) or 'any CPU'}", expected)
     if task is None:
         cpus = range(int(trace.events.to_pandas()["cpu"].max()) + 1) if cpu is None else [cpu]
         of_cpu = {number: frame[frame["cpu"] == number] for number in cpus}

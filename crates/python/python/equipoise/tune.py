@@ -127,10 +127,8 @@ def tune(
     searched = _searched(base, default_space(base) if space is None else space)
     if not wanted or not given or not searched:
         raise bad_input("nothing to tune", "expected at least one objective, load and setting")
-    whole("trials", trials)
-    whole("final_runs", final_runs)
-    if out is not None:
-        check_file(out)
+    trials, final_runs = whole("trials", trials), whole("final_runs", final_runs)
+    check_file(out)
     loads = _Loads(given, base, [*wanted, *bounds], as_engine(engine, jobs), seed_of(seed), exact, whole("runs", runs))
     other_seed = (seed + 1) % 2**64
     with stoppable():
@@ -141,8 +139,7 @@ def tune(
         final = base.with_settings(**best) if best else base
         elsewhere = _Loads(others, base, loads.objectives, loads.engine, other_seed, exact, final_runs)
         gains, others_gains = again.gains(final, wanted), elsewhere.gains(final, wanted)
-    before = base.settings
-    changed = {name: value for name, value in final.settings.items() if before[name] != value}
+    changed = {name: value for name, value in final.settings.items() if base.settings[name] != value}
     tuning = Tuning(base, final, changed, gains, others_gains, front, study)
     if out is not None:
         tuning.save(out)
