@@ -186,7 +186,10 @@ def short():
         (lambda: Machine("tc3"), "no machine is called `tc3`", "did you mean `tc2`?"),
         (lambda: Workload("hackbench", grups=2), "unknown parameter `grups`", "groups"),
         (lambda: Policy("capacity", misfit=1), "misfit", "true or false"),
-        (lambda: equipoise.simulate("tc2", "mixed", runs=0), "runs is 0", "from 1 to 4294967295"),
+        (lambda: equipoise.simulate("tc2", "mixed", runs=0), "runs is 0", "from 1 to 100000"),
+        # So many runs would not fit into memory, which ends the process.
+        (lambda: equipoise.simulate("tc2", "mixed", runs=2**32 - 1), "runs is 4294967295", "from 1 to 100000"),
+        (lambda: equipoise.simulate("tc2", "mixed", jobs=10**6), "jobs is 1000000", "from 0 to 1024"),
         (lambda: equipoise.reproduce("mixed-capacity", rows="nothing*"), "no row matches", "sysbench"),
         (lambda: equipoise.reproduce("hperf-hmp", scale=-1), "scale is -1", "from 1 to 100"),
         (

@@ -9,7 +9,7 @@ from typing import Any
 
 from equipoise import _native
 from equipoise._native import Machine, Policy, Table, Workload
-from equipoise.errors import bad_input, seed_of, stoppable, whole
+from equipoise.errors import bad_input, jobs_of, runs_of, seed_of, stoppable, whole
 
 #: A machine, its name, or the path of a machine file.
 MachineLike = Machine | str | os.PathLike[str]
@@ -202,7 +202,7 @@ def simulate(
     Raises `BadInput` for arguments that are malformed or do not fit together, and `SimulationError` if a run fails.
     """
     one, load, scheduler = as_machine(machine), as_workload(workload), as_policy(policy)
-    args = (one, load, scheduler, whole("runs", runs), seed_of(seed), exact, whole("jobs", jobs, 0))
+    args = (one, load, scheduler, runs_of(runs), seed_of(seed), exact, jobs_of(jobs))
     with stoppable():
         tables = _native.simulate(*args, None, progress)
     return Simulation(one, load, scheduler, seed, exact, runs, *tables)
@@ -232,7 +232,7 @@ def compare(
         if sources.setdefault(scheduler.name, scheduler._source()) != scheduler._source():
             message = f"two different policies are called `{scheduler.name}`"
             raise bad_input(message, "expected different names; Policy.named() renames a policy")
-    args = (one, load, schedulers, whole("runs", runs), seed_of(seed), exact, whole("jobs", jobs, 0))
+    args = (one, load, schedulers, runs_of(runs), seed_of(seed), exact, jobs_of(jobs))
     with stoppable():
         parts = _native.compare(*args, None, progress)
     return Comparison(one, load, schedulers, seed, exact, runs, **parts)
@@ -280,8 +280,8 @@ def reproduce(
     (`"sysbench_*"`). `scale` divides the work of workloads that can be shortened.
     """
     name = os.fspath(experiment)
-    count = None if runs is None else whole("runs", runs)
+    count = None if runs is None else runs_of(runs)
     part = None if scale is None else whole("scale", scale, 1, 100)
     with stoppable():
-        parts = _native.reproduce(name, count, seed_of(seed), rows, part, whole("jobs", jobs, 0), None, progress)
+        parts = _native.reproduce(name, count, seed_of(seed), rows, part, jobs_of(jobs), None, progress)
     return Reproduction(name, **parts)

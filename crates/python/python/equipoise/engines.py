@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from equipoise._native import BUILD, SimulationError, Stop
-from equipoise.errors import bad_input, require, whole
+from equipoise.errors import bad_input, jobs_of, require
 
 Task = TypeVar("Task")
 
@@ -42,7 +42,7 @@ class Local:
     jobs: int = 0
 
     def run(self, work: Callable[[Any, Stop], Any], tasks: Iterable[Task]) -> Iterator[tuple[Task, Any]]:
-        jobs = whole("jobs", self.jobs, 0) or len(os.sched_getaffinity(0))
+        jobs = jobs_of(self.jobs) or len(os.sched_getaffinity(0))
         stop, left = Stop(), iter(tasks)
         pending: dict[Future[Any], Task] = {}
         pool = ThreadPoolExecutor(jobs, thread_name_prefix="equipoise")

@@ -78,7 +78,7 @@ def bad_input(message: str, expected: str, name: str | None = None, known: Itera
     return error
 
 
-#: The largest number of runs, threads and so on, which is the largest number of 32 bits.
+#: The largest number of chunks, trials and so on, which is the largest number of 32 bits.
 MOST = 2**32 - 1
 
 
@@ -87,6 +87,16 @@ def whole(what: str, value: int, least: int = 1, most: int = MOST) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise bad_input(f"{what} is {value!r}", f"expected a whole number from {least} to {most}")
     return value
+
+
+def runs_of(runs: int, what: str = "runs") -> int:
+    """`runs`, if it is a valid number of runs: all runs stay in memory until the last one has finished."""
+    return whole(what, runs, 1, 100_000)
+
+
+def jobs_of(jobs: int) -> int:
+    """`jobs`, if it is a valid number of simulations at a time, each of which is a thread."""
+    return whole("jobs", jobs, 0, 1024)
 
 
 def check_file(path: str | os.PathLike[str] | None) -> None:

@@ -15,7 +15,7 @@ from equipoise._native import Machine, Policy, Stop, Table, Workload
 from equipoise.api import MachineLike, PolicyLike, WorkloadLike, as_machine, as_policy, as_workload, several
 from equipoise.design import Axis, Range, axis_of, points
 from equipoise.engines import Engine, as_engine
-from equipoise.errors import bad_input, require, seed_of, stoppable, whole
+from equipoise.errors import bad_input, require, runs_of, seed_of, stoppable, whole
 
 if TYPE_CHECKING:
     import pandas
@@ -172,7 +172,7 @@ def sweep(
             seed,
         )
     )
-    all_chunks = list(chunks(cases, whole("runs", runs), seed_of(seed), exact, whole("chunk", chunk)))
+    all_chunks = list(chunks(cases, runs_of(runs), seed_of(seed), exact, whole("chunk", chunk)))
     store = _Store(Path(out), all_chunks) if out is not None else None
     left = [one for one in all_chunks if store is None or not store.has(one)]
     tables: dict[int, pyarrow.Table] = {}

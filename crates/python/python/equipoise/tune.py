@@ -13,7 +13,7 @@ from equipoise._native import BadInput, Machine, Policy, Workload, margin
 from equipoise.api import MachineLike, PolicyLike, WorkloadLike, as_machine, as_policy, as_workload, several
 from equipoise.design import Axis, Range, axis_of, is_number
 from equipoise.engines import Engine, as_engine
-from equipoise.errors import bad_input, check_file, require, seed_of, stoppable, whole
+from equipoise.errors import bad_input, check_file, require, runs_of, seed_of, stoppable, whole
 from equipoise.objectives import Constraint, Objective, by_run, excess_of, levels_of, logs_of, ratios_of
 from equipoise.sweep import Case, Chunk, work
 
@@ -127,9 +127,9 @@ def tune(
     searched = _searched(base, default_space(base) if space is None else space)
     if not wanted or not given or not searched:
         raise bad_input("nothing to tune", "expected at least one objective, load and setting")
-    trials, final_runs = whole("trials", trials), whole("final_runs", final_runs)
+    trials, final_runs = whole("trials", trials), runs_of(final_runs, "final_runs")
     check_file(out)
-    loads = _Loads(given, base, [*wanted, *bounds], as_engine(engine, jobs), seed_of(seed), exact, whole("runs", runs))
+    loads = _Loads(given, base, [*wanted, *bounds], as_engine(engine, jobs), seed_of(seed), exact, runs_of(runs))
     other_seed = (seed + 1) % 2**64
     with stoppable():
         loads.check()
