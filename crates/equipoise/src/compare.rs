@@ -17,7 +17,7 @@ use std::collections::HashSet;
 /// Runs the schedulers and shows them side by side.
 pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
     let load = &args.workload;
-    output::check_places(output, args.runs.trace.as_deref())?;
+    output::check_trace(args.runs.trace.as_deref())?;
     let (machine, workload) = subject::find(&args.machine, load, args.cpunodebind.as_deref())?;
     let mut schedulers = schedulers(&args)?;
     let recipe = subject::recipe(&args.machine, load, args.cpunodebind.as_deref());

@@ -2,7 +2,7 @@
 
 use crate::interrupt;
 use machine::input::BadInput;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -15,10 +15,10 @@ macro_rules! say {
     };
 }
 
-/// Prints a line on standard error that may have colours. Text from outside must have been escaped before.
-#[allow(clippy::print_stderr)]
+/// Prints a line on standard error that may have colours. Text from outside must have been escaped before. The exit
+/// status also reports an error, so a command goes on if nobody can read the line.
 pub fn say_styled(line: &str) {
-    eprintln!("{line}");
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// The exit status after a scheduler in C has failed.

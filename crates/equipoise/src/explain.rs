@@ -17,7 +17,6 @@ use std::slice;
 
 /// Shows why threads of the first run waited.
 pub fn run(mut args: Explain, output: &Output) -> Result<(), Error> {
-    output::check_places(output, None)?;
     if args.task.is_empty() {
         args.task.extend(hunt::victim(&args.workload));
     }

@@ -7,9 +7,10 @@ use crate::interrupt::{self, STOP};
 use crate::output::{self, Staged};
 use crate::say;
 use indicatif::{ProgressBar, ProgressStyle};
-use lab::{Against, Budget, By, Question, Scheduler, Victim};
+use lab::{Against, Budget, By, Ground, Prey, Question, Scheduler, Victim};
 use machine::Machine;
 use machine::input::{self, BadInput};
+use native::Kernel;
 use report::{Page, Table};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -22,14 +23,17 @@ const RUNS: u32 = 10;
 
 /// Searches for the worst load, and writes it.
 pub fn run(args: Hunt, output: &Output) -> Result<(), Error> {
-    let machines: Vec<Machine> = args
-        .machines
-        .iter()
-        .map(|machine| Machine::find(machine))
-        .collect::<Result<_, _>>()?;
+    output::expect_text(output)?;
+    let ground = |named: &String| {
+        Machine::find(named).map(|machine| Ground {
+            machine,
+            named: named.clone(),
+        })
+    };
+    let grounds: Vec<Ground> = args.machines.iter().map(ground).collect::<Result<_, _>>()?;
     let scheduler = foreign::or_policy(args.scheduler.as_ref(), &args.policy, &args.build)?;
     let against = against(&args)?;
-    check_energy(&args, &machines)?;
+    check_energy(&args, &grounds)?;
     if args.scheduler.is_none() && args.policy == args.against {
         return Err(bad(
             format!(
@@ -50,16 +54,34 @@ pub fn run(args: Hunt, output: &Output) -> Result<(), Error> {
         stop: &STOP,
     };
     if let Some(file) = &args.load {
-        return measure(&args, &question, &machines, file, output);
+        return measure(&args, &question, &grounds, file, output);
     }
+    output::check_file(args.file.as_deref().unwrap_or(Path::new("hunt.json")))?;
+    interrupt::listen();
+    match search(&args, &question, &grounds)? {
+        Some(prey) => write(&args, &question, &prey, output)?,
+        None => say!(
+            "no load found on which {} does worse than {}",
+            scheduler.name(),
+            args.against
+        ),
+    }
+    interrupt::check()
+}
+
+/// Searches for the worst load, and shows the progress.
+fn search<'a>(
+    args: &Hunt,
+    question: &Question<'_>,
+    grounds: &'a [Ground],
+) -> Result<Option<Prey<'a>>, Error> {
     let budget = Budget {
         time: args.seconds,
         batches: args.batches,
     };
     let bar = bar(args.seconds);
     let said = Mutex::new(Instant::now());
-    interrupt::listen();
-    let prey = lab::hunt(&question, &machines, budget, &|tried, factor| {
+    let prey = lab::hunt(question, grounds, budget, &|tried, factor| {
         let worst = match factor >= lab::STOPPED {
             true => "a stall".to_owned(),
             false => format!("{factor:.2} x"),
@@ -75,31 +97,28 @@ pub fn run(args: Hunt, output: &Output) -> Result<(), Error> {
         }
     });
     bar.finish_and_clear();
-    let name = scheduler.name();
-    let Some(prey) = prey? else {
-        say!(
-            "no load found on which {name} does worse than {}",
-            args.against
-        );
-        return interrupt::check();
-    };
+    Ok(prey?)
+}
+
+/// Writes the load that was found, and shows it.
+fn write(
+    args: &Hunt,
+    question: &Question<'_>,
+    prey: &Prey<'_>,
+    output: &Output,
+) -> Result<(), Error> {
+    let name = question.scheduler.name();
+    let Ground { machine, named } = prey.ground;
     let path = args.file.clone().unwrap_or_else(|| {
-        let machine = &prey.machine.name;
-        let name = format!("hunt-{machine}-{name}-{}", args.by.name());
-        PathBuf::from(output::file_name(&name)).with_extension("json")
+        let name = format!("hunt-{}-{name}-{}.json", machine.name, args.by.name());
+        PathBuf::from(output::file_name(&name))
     });
-    let again = again(&args, &prey.machine.name, &path);
-    let victim = question.victim(prey.machine, &prey.rt_app(""))?;
-    let what = sentence(
-        name,
-        &args,
-        prey.factor,
-        &prey.machine.name,
-        victim.as_ref(),
-    );
+    let again = again(args, named, &path);
+    let victim = question.victim(prey.ground, &prey.rt_app(""))?;
+    let what = sentence(name, args, prey.factor, &machine.name, victim.as_ref());
     let why = victim
         .as_ref()
-        .map(|victim| why(&args, &prey.machine.name, &path, victim));
+        .map(|victim| why(args, named, &path, victim));
     let comment = format!(
         "{what} Found by `equipoise hunt` with seed {}.\nTo measure it again: {again}{}",
         args.seed,
@@ -115,27 +134,27 @@ pub fn run(args: Hunt, output: &Output) -> Result<(), Error> {
     let page = Page {
         title: what,
         notes: vec![format!(
-            "{} threads, the simplest of {} loads, in {}",
+            "{} thread{}, the simplest of {} loads, in {}",
             prey.threads,
+            if prey.threads == 1 { "" } else { "s" },
             prey.tried,
             path.display()
         )],
-        tables: vec![table(name, &args, &[(&prey.machine.name, prey.factor)])],
+        tables: vec![table(name, args, &[(&machine.name, prey.factor)])],
         verdict: victim.iter().map(|victim| said_of(name, victim)).collect(),
         remarks: std::iter::once(format!("again: {again}"))
             .chain(why.map(|why| format!("why: {why}")))
             .collect(),
         ..Page::default()
     };
-    output::show(output, "hunt", page)?;
-    interrupt::check()
+    output::show(output, "hunt", page)
 }
 
-/// Measures the load in `file` on each of `machines`.
+/// Measures the load in `file` on each of `grounds`.
 fn measure(
     args: &Hunt,
     question: &Question<'_>,
-    machines: &[Machine],
+    grounds: &[Ground],
     file: &Path,
     output: &Output,
 ) -> Result<(), Error> {
@@ -151,10 +170,11 @@ fn measure(
     let name = question.scheduler.name();
     let mut factors = Vec::new();
     let (mut verdict, mut remarks) = (Vec::new(), Vec::new());
-    for machine in machines {
+    for ground in grounds {
+        let Ground { machine, named } = ground;
         load.check(machine)?;
         interrupt::listen();
-        let factor = question.factor(machine, &text, RUNS, None)?;
+        let factor = question.factor(ground, &text, RUNS, None)?;
         interrupt::check()?;
         let Some(factor) = factor else {
             return Err(bad(
@@ -162,12 +182,20 @@ fn measure(
                     "{shown}: {} cannot be measured for this load",
                     args.by.name()
                 ),
-                "expected a load that ends by itself under both policies",
+                match args.by {
+                    By::Share => {
+                        "expected a thread that is not real-time, and computes for 1 % of the time or more"
+                    }
+                    By::Wait => "expected a load that does not make --against stop",
+                    By::Time | By::Energy => {
+                        "expected a load that ends by itself under both policies"
+                    }
+                },
             ));
         };
-        if let Some(victim) = question.victim(machine, &text)? {
+        if let Some(victim) = question.victim(ground, &text)? {
             verdict.push(said_of(name, &victim));
-            remarks.push(format!("why: {}", why(args, &machine.name, file, &victim)));
+            remarks.push(format!("why: {}", why(args, named, file, &victim)));
         }
         factors.push((machine.name.as_str(), factor));
     }
@@ -239,52 +267,68 @@ pub fn victim(workload: &str) -> Option<String> {
 
 /// The command that shows why `victim` waited.
 fn why(args: &Hunt, machine: &str, path: &Path, victim: &Victim) -> String {
-    format!(
-        "equipoise explain --machine {machine} {} --workload {} --seed {}{} --task {} --at {:.6}s",
-        scheduler(args),
-        path.display(),
-        args.seed,
-        exact(args),
-        victim.thread,
-        (victim.since_ns + victim.wait_ns / 2) as f64 / 1e9
-    )
-}
-
-/// The option `--exact`, if the hunt has no noise.
-fn exact(args: &Hunt) -> &'static str {
-    if args.noise.exact { " --exact" } else { "" }
-}
-
-fn scheduler(args: &Hunt) -> String {
-    match &args.scheduler {
-        Some(files) => {
-            let files: Vec<String> = files.0.iter().map(|file| input::shown(file)).collect();
-            format!("--scheduler {}", files.join(","))
-        }
-        None => format!("--policy {}", args.policy),
-    }
+    let at = (victim.since_ns + victim.wait_ns / 2) as f64 / 1e9;
+    let (path, seed) = (path.to_string_lossy(), args.seed.to_string());
+    let (thread, at) = (&victim.thread, format!("{at:.6}s"));
+    let load = ["--workload", &path, "--seed", &seed];
+    let wait = ["--task", thread, "--at", &at];
+    command(args, "explain", machine, &[load, wait].concat())
 }
 
 /// The command that measures the load in `path` again.
 fn again(args: &Hunt, machine: &str, path: &Path) -> String {
-    let scheduler = scheduler(args);
-    let by = args.by.name();
+    let (path, seed) = (path.to_string_lossy(), args.seed.to_string());
+    let (by, runs) = (args.by.name(), RUNS.to_string());
     match args.against.as_str() {
-        "limit" => format!(
-            "equipoise compare --machine {machine} {scheduler} --workload {} --runs {RUNS} --seed \
-             {}{}",
-            path.display(),
-            args.seed,
-            exact(args)
-        ),
-        against => format!(
-            "equipoise hunt --machine {machine} {scheduler} --against {against} --by {by} --load \
-             {} --seed {}{}",
-            path.display(),
-            args.seed,
-            exact(args)
-        ),
+        "limit" => {
+            let options = ["--workload", &path, "--runs", &runs, "--seed", &seed];
+            command(args, "compare", machine, &options)
+        }
+        against => {
+            let other = ["--against", against, "--by", by];
+            let load = ["--load", &path, "--seed", &seed];
+            command(args, "hunt", machine, &[other, load].concat())
+        }
     }
+}
+
+/// A command about the hunted scheduler, which a shell can run.
+fn command(args: &Hunt, subcommand: &str, machine: &str, options: &[&str]) -> String {
+    let mut words = vec!["equipoise", subcommand, "--machine", machine];
+    let scheduler = scheduler(args);
+    words.extend(scheduler.iter().map(String::as_str));
+    words.extend(options);
+    if args.noise.exact {
+        words.push("--exact");
+    }
+    // Only a NUL cannot be quoted, and no argument of a program has one.
+    shlex::try_join(words.iter().copied()).unwrap_or_else(|_| words.join(" "))
+}
+
+/// The options that name the hunted scheduler.
+fn scheduler(args: &Hunt) -> Vec<String> {
+    let build = &args.build;
+    let mut options = match &args.scheduler {
+        Some(files) => {
+            let files: Vec<String> = files.0.iter().map(|file| input::shown(file)).collect();
+            vec!["--scheduler".to_owned(), files.join(",")]
+        }
+        None => vec!["--policy".to_owned(), args.policy.clone()],
+    };
+    let mut add = |name: &str, value: String| options.extend([name.to_owned(), value]);
+    for folder in &build.include {
+        add("--include", folder.to_string_lossy().into_owned());
+    }
+    for setting in &build.settings {
+        add("--set", setting.to_string());
+    }
+    if build.kernel != Kernel::default() {
+        add("--kernel", build.kernel.to_string());
+    }
+    if build.uncaged {
+        options.push("--uncaged".to_owned());
+    }
+    options
 }
 
 fn sentence(
@@ -339,8 +383,9 @@ fn against(args: &Hunt) -> Result<Against, Error> {
     }
 }
 
-fn check_energy(args: &Hunt, machines: &[Machine]) -> Result<(), Error> {
-    let unknown = machines.iter().find(|machine| machine.power.is_none());
+fn check_energy(args: &Hunt, grounds: &[Ground]) -> Result<(), Error> {
+    let mut machines = grounds.iter().map(|ground| &ground.machine);
+    let unknown = machines.find(|machine| machine.power.is_none());
     match unknown.filter(|_| args.by == By::Energy) {
         Some(machine) => Err(bad(
             format!(

@@ -56,6 +56,12 @@ fn main() -> ExitCode {
     let Some(command) = command else {
         return finished(output::print(FIRST_STEPS));
     };
+    // The standard output of `record` is that of the recorded command.
+    if !matches!(command, Command::Record(_))
+        && let Err(error) = output::check_place(&output)
+    {
+        return error.report();
+    }
     let result = match command {
         Command::Reproduce(args) => reproduce::run(args, &output),
         Command::Compare(args) => compare::run(args, &output),

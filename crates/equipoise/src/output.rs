@@ -10,8 +10,9 @@ use console::Term;
 use lab::{Case, Runs};
 use machine::input::{self, BadInput};
 use report::{Page, Style, csv, html, json, picture, terminal};
-use std::fs::Permissions;
+use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Write};
+use std::iter;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
@@ -53,32 +54,44 @@ pub struct Staged {
 }
 
 impl Staged {
-    /// Adds a file with the output of `fill`, which will get the name `path`.
+    /// Adds a file with the output of `fill`, which will get the name `path` or, if another of these files has it, the
+    /// next free one, such as `path.2.txt`. Returns the name.
     pub fn add(
         &mut self,
         path: &Path,
         fill: impl FnOnce(&mut dyn Write) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    ) -> Result<PathBuf, Error> {
+        let names = (2..).map(|nr: u32| with_name(path, &nr.to_string()));
+        let mut names = iter::once(path.to_owned()).chain(names);
+        let is_free = |name: &PathBuf| self.files.iter().all(|(_, other)| other != name);
+        let name = names.find(is_free).expect("some number is free");
+        let folder = match is_device(path) {
+            true => std::env::temp_dir(),
+            false => folder_of(path).to_owned(),
+        };
         let mut file = tempfile::Builder::new()
             // The umask applies as to any other file.
             .permissions(Permissions::from_mode(0o666))
-            .tempfile_in(folder_of(path))
+            .tempfile_in(folder)
             .map_err(|error| Error::write(path, &error))?;
         interrupt::half_written(file.path());
         let mut out = BufWriter::new(file.as_file_mut());
         fill(&mut out)?;
         out.flush().map_err(|error| Error::write(path, &error))?;
         drop(out);
-        self.files.push((file, path.to_owned()));
-        Ok(())
+        self.files.push((file, name.clone()));
+        Ok(name)
     }
 
     /// Puts all files in their places, and prints on standard error the names that the user did not
     /// give.
     pub fn commit(self) -> Result<(), Error> {
         for (file, path) in self.files {
-            file.persist(&path)
-                .map_err(|error| Error::write(&path, &error.error))?;
+            match is_device(&path) {
+                true => copy(&file, &path),
+                false => file.persist(&path).map(drop).map_err(|error| error.error),
+            }
+            .map_err(|error| Error::write(&path, &error))?;
         }
         for path in self.named {
             say!("written: {}", path.display());
@@ -96,11 +109,8 @@ pub fn emit(
     mut staged: Staged,
 ) -> Result<(), Error> {
     let pages: Vec<&Page> = documents.iter().map(|document| &document.page).collect();
-    if output.format == Format::Svg && picture(&pages).is_none() {
-        return Err(Error::Input(Box::new(BadInput::whole(
-            "--format svg: this result has no chart".to_owned(),
-            "expected a result of `compare`, `reproduce` or `explain --diff`",
-        ))));
+    if picture(&pages).is_none() {
+        expect_text(output)?;
     }
     let Some(folder) = &output.out else {
         staged.commit()?;
@@ -126,6 +136,21 @@ pub fn emit(
         })?;
     }
     staged.commit()
+}
+
+/// Refuses a picture of a result that has no chart.
+pub fn expect_text(output: &Output) -> Result<(), Error> {
+    match output.format {
+        Format::Svg => bad(
+            "--format svg: this result has no chart".to_owned(),
+            "expected a result of `compare`, `reproduce` or `explain --diff`",
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn bad(message: String, expected: &str) -> Result<(), Error> {
+    Err(Error::Input(Box::new(BadInput::whole(message, expected))))
 }
 
 /// Shows a page that has no JSON of its own.
@@ -223,33 +248,53 @@ pub fn print(text: &str) -> Result<(), Error> {
 }
 
 /// Checks that the output can be written, before any run, which may take long.
-pub fn check_places(output: &Output, trace: Option<&Path>) -> Result<(), Error> {
-    let bad = |path: &Path, message, expected: &str| {
-        Err(Error::Input(Box::new(BadInput::whole(
-            format!("{}: {message}", path.display()),
-            expected,
-        ))))
-    };
-    if let Some(folder) = &output.out
-        && folder.exists()
-        && !folder.is_dir()
-    {
-        return bad(folder, "not a folder", "expected a folder for the results");
-    }
-    if let Some(file) = trace {
-        trace_kind(file)?;
-        if !folder_of(file).is_dir() {
-            return bad(file, "no such folder", "expected a folder that exists");
+pub fn check_place(output: &Output) -> Result<(), Error> {
+    match &output.out {
+        None => check_stdout(),
+        Some(folder) if folder.exists() && !folder.is_dir() => bad(
+            format!("{}: not a folder", folder.display()),
+            "expected a folder for the results",
+        ),
+        // A missing folder will be made in its nearest existing parent.
+        Some(folder) => {
+            let mut there = folder.ancestors().filter(|folder| folder.is_dir());
+            check_folder(there.next().unwrap_or(Path::new(".")))
         }
     }
-    if output.out.is_none() {
-        check_stdout()?;
+}
+
+/// Checks that `trace` is the name of a trace that can be written.
+pub fn check_trace(trace: Option<&Path>) -> Result<(), Error> {
+    trace.map_or(Ok(()), |file| {
+        trace_kind(file)?;
+        check_file(file)
+    })
+}
+
+/// Checks that `file` can be written, before any run.
+pub fn check_file(file: &Path) -> Result<(), Error> {
+    if is_device(file) {
+        return Ok(());
     }
-    for place in places(output, trace) {
-        // Creating a file detects what permissions do not show, such as a full or read-only file system.
-        tempfile::tempfile_in(&place).map_err(|error| Error::write(&place, &error))?;
+    let folder = folder_of(file);
+    if !folder.is_dir() {
+        let message = format!("{}: no such folder", file.display());
+        return bad(message, "expected a folder that exists");
     }
-    Ok(())
+    if file.is_dir() {
+        let message = format!("{}: this is a folder", file.display());
+        return bad(message, "expected the name of a file");
+    }
+    check_folder(folder)
+}
+
+/// Checks that a file can be created in `folder`, which detects what permissions do not show, such as a full or
+/// read-only file system.
+fn check_folder(folder: &Path) -> Result<(), Error> {
+    match tempfile::tempfile_in(folder) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Error::write(folder, &error)),
+    }
 }
 
 fn check_stdout() -> Result<(), Error> {
@@ -259,16 +304,14 @@ fn check_stdout() -> Result<(), Error> {
     }
 }
 
-/// The folders of the output. A missing folder is replaced by its nearest existing parent.
-fn places(output: &Output, trace: Option<&Path>) -> Vec<PathBuf> {
-    let folders = output.out.as_deref().into_iter();
-    folders
-        .chain(trace.map(folder_of))
-        .map(|folder| {
-            let mut there = folder.ancestors().filter(|folder| folder.is_dir());
-            there.next().unwrap_or(Path::new(".")).to_owned()
-        })
-        .collect()
+/// Is `path` something to write to, such as /dev/stdout or a pipe, which a file must not replace?
+fn is_device(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir())
+}
+
+fn copy(file: &NamedTempFile, device: &Path) -> io::Result<()> {
+    let mut device = OpenOptions::new().write(true).open(device)?;
+    io::copy(&mut file.reopen()?, &mut device).map(drop)
 }
 
 /// The folder of `path`.
@@ -325,7 +368,7 @@ fn traces(file: &Path, cases: &[(String, Case<'_>)], runs: &Runs) -> Result<Stag
             [_] => file.to_owned(),
             _ => with_name(file, name),
         };
-        staged.add(&path, |out| {
+        let path = staged.add(&path, |out| {
             let spool = tempfile::spooled_tempfile_in(SPOOLED_IN_MEMORY, folder_of(&path));
             let mut writer = report::events::writer(kind, out, case.machine, spool);
             let traced = match kind.has_decisions() {
@@ -347,11 +390,15 @@ fn with_name(file: &Path, name: &str) -> PathBuf {
     file.with_extension(format!("{}.{extension}", file_name(name)))
 }
 
-/// `name` as part of a file's name.
+/// `name` as part of a file's name, which a leading dot does not hide.
 pub fn file_name(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.+=".contains(c);
-    name.chars()
-        .map(|c| if plain(c) { c } else { '-' })
+    let is_dot = |place: usize, c: char| place == 0 && c == '.';
+    name.char_indices()
+        .map(|(place, c)| match plain(c) && !is_dot(place, c) {
+            true => c,
+            false => '-',
+        })
         .collect()
 }
 
@@ -363,6 +410,42 @@ mod tests {
     fn names_go_before_the_extension() {
         let path = with_name(Path::new("a/t.txt"), "Mixed cpu_power/x");
         assert_eq!(path, Path::new("a/t.Mixed-cpu_power-x.txt"));
+        assert_eq!(file_name("../x"), "-.-x");
+    }
+
+    #[test]
+    fn a_device_is_written_to_and_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("null");
+        std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+        check_file(&link).unwrap();
+        let mut staged = Staged::default();
+        let write = |out: &mut dyn Write| {
+            out.write_all(b"text")
+                .map_err(|error| Error::write(&link, &error))
+        };
+        staged.add(&link, write).unwrap();
+        staged.commit().unwrap();
+        assert_eq!(std::fs::read(&link).unwrap(), b"");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn results_of_the_same_name_do_not_replace_each_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.txt");
+        let mut staged = Staged::default();
+        for text in ["one", "two", "three"] {
+            let write = |out: &mut dyn Write| {
+                out.write_all(text.as_bytes())
+                    .map_err(|error| Error::write(&path, &error))
+            };
+            staged.add(&path, write).unwrap();
+        }
+        staged.commit().unwrap();
+        let names = ["a.txt", "a.2.txt", "a.3.txt"];
+        let texts = names.map(|name| std::fs::read_to_string(folder.path().join(name)).unwrap());
+        assert_eq!(texts, ["one", "two", "three"]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use lab::{Case, Experiment, Reproduction};
 
 /// Runs the experiments and shows their tables.
 pub fn run(args: Reproduce, output: &Output) -> Result<(), Error> {
-    output::check_places(output, args.runs.trace.as_deref())?;
+    output::check_trace(args.runs.trace.as_deref())?;
     let start = foreign::start();
     let experiments = lab::select(&args.experiments, args.rows.as_ref(), args.scale, &start)?;
     // The other formats contain the remarks.
@@ -44,9 +44,10 @@ pub fn run(args: Reproduce, output: &Output) -> Result<(), Error> {
     }
     let staged = match &args.runs.trace {
         Some(file) => {
+            let several = reproductions.len() > 1;
             let cases: Vec<_> = reproductions
                 .iter()
-                .flat_map(|reproduction| named_cases(&reproduction.experiment))
+                .flat_map(|reproduction| named_cases(&reproduction.experiment, several))
                 .collect();
             output::trace(file, &cases, &args.runs.or(None))?
         }
@@ -69,11 +70,17 @@ pub fn run(args: Reproduce, output: &Output) -> Result<(), Error> {
     interrupt::check()
 }
 
-/// The cases of `experiment`, named after block, row and column.
-fn named_cases(experiment: &Experiment) -> Vec<(String, Case<'_>)> {
+/// The cases of `experiment`, named after block, row and column and, if there are `several` experiments, after the
+/// experiment.
+fn named_cases(experiment: &Experiment, several: bool) -> Vec<(String, Case<'_>)> {
+    let of = match several {
+        true => format!("{}.", experiment.name),
+        false => String::new(),
+    };
+    let of = of.as_str();
     let names = experiment.loads().into_iter().flat_map(|(block, row)| {
         experiment.columns_of(block).flat_map(move |column| {
-            let name = format!("{}.{}.{}", block.name, row.name, column.name);
+            let name = format!("{of}{}.{}.{}", block.name, row.name, column.name);
             column
                 .schedulers()
                 .map(move |scheduler| match column.against {

@@ -33,7 +33,6 @@ const MOST_STOLEN_PCT: f64 = 5.0;
 
 /// Runs the trial, or shows bundles.
 pub fn run(mut args: Trial, output: &Output) -> Result<(), Error> {
-    output::check_places(output, None)?;
     match args.action.take() {
         Some(TrialAction::Show { files, goal, all }) => {
             let goal = goal.map(Into::into);

@@ -17,7 +17,6 @@ use workload::recording::Replay;
 /// Executes `equipoise validate`. The load comes from the first trace, and is simulated under the scheduler of each
 /// trace.
 pub fn run(args: &Validate, output: &Output) -> Result<(), Error> {
-    output::check_places(output, None)?;
     let machine = Machine::find(&args.machine)?;
     interrupt::listen();
     let mut traces = Vec::new();

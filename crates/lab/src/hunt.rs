@@ -38,10 +38,19 @@ pub struct Budget {
     pub batches: Option<u32>,
 }
 
+/// A machine of a hunt.
+#[derive(Debug)]
+pub struct Ground {
+    /// The machine.
+    pub machine: Machine,
+    /// The name or path by which [`Machine::find`] finds it.
+    pub named: String,
+}
+
 /// The worst load found.
 pub struct Prey<'a> {
     /// The machine.
-    pub machine: &'a Machine,
+    pub ground: &'a Ground,
     /// The factor by which the scheduler is worse, over 10 runs (2 after Ctrl-C).
     pub factor: f64,
     /// The load's number of threads.
@@ -60,7 +69,7 @@ impl Prey<'_> {
 
 #[derive(Clone)]
 struct Candidate<'a> {
-    machine: &'a Machine,
+    ground: &'a Ground,
     load: Load,
     factor: f64,
 }
@@ -71,12 +80,12 @@ impl Candidate<'_> {
     }
 }
 
-/// Hunts on `machines`, for loads drawn at random from the question's seed. `tried` is called with the
+/// Hunts on `grounds`, for loads drawn at random from the question's seed. `tried` is called with the
 /// number of loads tried since its last call and the largest factor so far. `None` if there is no load
 /// on which the scheduler does worse.
 pub fn hunt<'a>(
     question: &Question<'_>,
-    machines: &'a [Machine],
+    grounds: &'a [Ground],
     budget: Budget,
     tried: &(dyn Fn(u64, f64) + Sync),
 ) -> Result<Option<Prey<'a>>, Box<Failure>> {
@@ -95,7 +104,7 @@ pub fn hunt<'a>(
     {
         let seed = question.seed.wrapping_add(u64::from(batch) << 32);
         let rng = &mut Rng::new(seed ^ 0x6875_6e74);
-        let loads = (0..BATCH).map(|_| next(rng, question, machines, &worst));
+        let loads = (0..BATCH).map(|_| next(rng, question, grounds, &worst));
         let found = hunt.try_all(loads.collect(), SEARCH_RUNS)?;
         worst.extend(found);
         worst.sort_by(|a, b| b.fitness().total_cmp(&a.fitness()));
@@ -104,25 +113,28 @@ pub fn hunt<'a>(
         hunt.tell(worst.first().map_or(1.0, |first| first.factor));
         batch += 1;
     }
-    let Some(first) = worst.into_iter().next() else {
-        return Ok(None);
-    };
-    let simple = hunt.simplify(first)?;
-    let factor = hunt.factor(&simple, FINAL_RUNS)?.unwrap_or(simple.factor);
-    Ok(Some(Prey {
-        machine: simple.machine,
-        factor,
-        threads: simple.load.threads(),
-        tried: hunt.tried,
-        load: simple.load,
-    }))
+    for one in worst {
+        let simple = hunt.simplify(one)?;
+        let factor = hunt.factor(&simple, FINAL_RUNS)?.unwrap_or(simple.factor);
+        // A load may have been worse by chance in the few runs of the search.
+        if factor > 1.0 {
+            return Ok(Some(Prey {
+                ground: simple.ground,
+                factor,
+                threads: simple.load.threads(),
+                tried: hunt.tried,
+                load: simple.load,
+            }));
+        }
+    }
+    Ok(None)
 }
 
 /// The next load to try, which is random, or a mutation of one of the worst loads.
 fn next<'a>(
     rng: &mut Rng,
     question: &Question<'_>,
-    machines: &'a [Machine],
+    grounds: &'a [Ground],
     worst: &[Candidate<'a>],
 ) -> Candidate<'a> {
     // The worst loads are chosen more often.
@@ -136,25 +148,25 @@ fn next<'a>(
     match parents.filter(|_| rng.below(4) > 0) {
         Some((mut one, other)) => {
             if rng.below(8) == 0 {
-                one.machine = &machines[rng.below(machines.len() as u64) as usize];
+                one.ground = &grounds[rng.below(grounds.len() as u64) as usize];
             }
-            one.load = one.load.mutated(rng, cpus(one.machine), &other.load);
+            one.load = one.load.mutated(rng, cpus(one.ground), &other.load);
             one
         }
         None => {
-            let machine = &machines[rng.below(machines.len() as u64) as usize];
+            let ground = &grounds[rng.below(grounds.len() as u64) as usize];
             let endless = matches!(question.by, By::Share | By::Wait);
             Candidate {
-                machine,
-                load: Load::random(rng, cpus(machine), endless, question.realtime),
+                ground,
+                load: Load::random(rng, cpus(ground), endless, question.realtime),
                 factor: 1.0,
             }
         }
     }
 }
 
-fn cpus(machine: &Machine) -> usize {
-    machine.cpus.len()
+fn cpus(ground: &Ground) -> usize {
+    ground.machine.cpus.len()
 }
 
 struct Hunt<'a> {
@@ -174,10 +186,10 @@ impl Hunt<'_> {
     }
 
     fn factor(&self, candidate: &Candidate<'_>, runs: u32) -> Result<Option<f64>, Box<Failure>> {
-        let limit = shortest_s(candidate.machine, &candidate.load);
+        let limit = shortest_s(&candidate.ground.machine, &candidate.load);
         let text = candidate.load.rt_app("");
         self.question
-            .factor(candidate.machine, &text, runs, Some(limit))
+            .factor(candidate.ground, &text, runs, Some(limit))
     }
 
     /// The `candidates` on which the scheduler does worse.
@@ -241,7 +253,10 @@ fn shortest_s(machine: &Machine, load: &Load) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Scheduler, Start};
     use load::{Class, Event, Phase, Task};
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
 
     /// On smt-4 the two threads of a core together do 1.25 times the work of a single thread.
     #[test]
@@ -263,5 +278,35 @@ mod tests {
         };
         assert_eq!(shortest_s(&machine, &load(4)), 1.0);
         assert!((shortest_s(&machine, &load(8)) - 8.0 / 5.0).abs() < 1e-4);
+    }
+
+    /// A load of real-time threads has no thread that is entitled to a share.
+    #[test]
+    fn a_load_without_a_judged_thread_has_no_factor_by_share() {
+        let ground = Ground {
+            machine: Machine::find("smp-2").unwrap(),
+            named: "smp-2".to_owned(),
+        };
+        let policy = |name| Scheduler::policy(name).unwrap();
+        let (stop, start): (_, Start) = (AtomicBool::new(false), Arc::new(|| unreachable!()));
+        let question = Question {
+            scheduler: &policy("cfs"),
+            against: &Against::Scheduler(Box::new(policy("eevdf"))),
+            by: By::Share,
+            realtime: true,
+            seed: 1,
+            noise: false,
+            start: &start,
+            stop: &stop,
+        };
+        let factor = |class: &str| {
+            let text = format!(
+                r#"{{ "tasks": {{ "a": {{ {class} "loop": -1, "run": 1000, "sleep": 1000 }} }},
+                    "global": {{ "duration": 1 }} }}"#
+            );
+            question.factor(&ground, &text, 1, None).unwrap()
+        };
+        assert_eq!(factor(r#""policy": "SCHED_FIFO", "priority": 10,"#), None);
+        assert!(factor("").is_some_and(|factor| factor > 0.9));
     }
 }

@@ -41,7 +41,7 @@ pub use compare::{AtFullSpeed, Comparison};
 pub use elsewhere::{Described, Judge, Recipe, Start};
 pub use experiment::{Average, Block, Column, Experiment, Load, Published, Row, Source, Stat};
 pub use findings::{Entry, Finding, Findings, Results};
-pub use hunt::{Against, Budget, By, Prey, Question, STOPPED, Victim, hunt};
+pub use hunt::{Against, Budget, By, Ground, Prey, Question, STOPPED, Victim, hunt};
 pub use limit::limit_s;
 pub use measure::{Judged, Measure, judged_threads, measures};
 pub use metrics::{WASTE, metrics};

@@ -92,14 +92,10 @@ pub fn load(name_or_path: &str) -> Result<Box<dyn Workload>, Box<BadInput>> {
         Some((name, params)) if !Path::new(name_or_path).exists() => (name, Some(params)),
         _ => (name_or_path, None),
     };
-    if let Some((placement, rest)) = params
-        .map(|params| Placement::read(name, params))
-        .transpose()?
-        && !placement.is_nothing()
-    {
-        let alone = match &*rest {
-            "" => name.to_owned(),
-            rest => format!("{name}:{rest}"),
+    if let (Some(placement), rest) = Placement::read(name, params)? {
+        let alone = match rest {
+            None => name.to_owned(),
+            Some(rest) => format!("{name}:{rest}"),
         };
         return Ok(placement.around(name_or_path, load(&alone)?));
     }

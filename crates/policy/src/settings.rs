@@ -224,7 +224,6 @@ impl Setting {
         }
     }
 
-    /// The permitted values as text, for a message.
     /// The words that the setting may have as its value.
     pub(crate) fn words(&self) -> Vec<&'static str> {
         match &self.kind {
@@ -234,9 +233,16 @@ impl Setting {
         }
     }
 
+    /// The permitted values as text, for a message.
     pub(crate) fn expected(&self) -> String {
         match &self.kind {
-            Kind::Number { range, .. } => format!("expected {} to {}", range.start(), range.end()),
+            Kind::Number { range, .. } => {
+                format!(
+                    "expected a whole number from {} to {}",
+                    range.start(),
+                    range.end()
+                )
+            }
             Kind::Switch => "expected a boolean, true or false".to_owned(),
             Kind::Choice(choices) => {
                 let words: Vec<String> = choices

@@ -9,6 +9,9 @@ use policy::{Kind, Policy as Preset, Setting};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
+use std::fs::{self, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// A scheduler with its settings.
@@ -239,7 +242,8 @@ impl Policy {
                 '-'
             }
         };
-        let name: String = name.unwrap_or(&preset.name).chars().map(plain).collect();
+        let name = Some(name.unwrap_or(&preset.name)).filter(|name| !name.is_empty());
+        let name: String = name.unwrap_or("-").chars().map(plain).collect();
         let text = |text: &str| serde_json::to_string(text).expect("a text is JSON, and so TOML");
         let description = description.unwrap_or(&preset.description);
         let mut lines = vec![
@@ -257,7 +261,7 @@ impl Policy {
     #[pyo3(signature = (path, name=None, description=None))]
     fn save(&self, path: PathBuf, name: Option<&str>, description: Option<&str>) -> PyResult<()> {
         let text = self.to_toml(name, description)?;
-        std::fs::write(&path, text)
+        write_whole(&path, &text)
             .map_err(|error| PyOSError::new_err(format!("{}: {error}", path.display())))
     }
 
@@ -301,4 +305,20 @@ impl Policy {
         };
         Ok((slf.get_type().getattr(make)?, slf.get()._source(slf.py())?))
     }
+}
+
+/// Writes `text` to the file `path`, which is never half written.
+fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        // A device, such as /dev/stdout, is written to, not replaced.
+        return fs::write(path, text);
+    }
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    let mut file = tempfile::Builder::new()
+        // The umask applies as to any other file.
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(folder.unwrap_or(Path::new(".")))?;
+    file.write_all(text.as_bytes())?;
+    file.persist(path)?;
+    Ok(())
 }

@@ -118,6 +118,20 @@ def test_machines_workloads_and_policies_tell_of_themselves(tmp_path):
     assert {"setting", "kind", "least", "most"} <= set(policy.space.column_names)
 
 
+def test_a_saved_policy_is_complete_and_replaces_no_device(tmp_path):
+    link = tmp_path / "null"
+    link.symlink_to("/dev/null")
+    Policy("cfs").save(link)
+    assert link.is_symlink() and len(list(tmp_path.iterdir())) == 1
+    file = tmp_path / "mine.toml"
+    file.write_text("before")
+    Policy("cfs", newidle_limit_ns=5).save(file, "")
+    assert Policy(str(file)).settings["newidle_limit_ns"] == 5
+    with pytest.raises(OSError, match="nothing/mine.toml"):
+        Policy("cfs").save(tmp_path / "nothing/mine.toml")
+    assert pickle.loads(pickle.dumps(Policy("cfs").named(""))).name == ""
+
+
 def test_this_computer_is_a_machine():
     machine = Machine.detect(name="here")
     assert machine.name == "here" and len(machine) >= 1
@@ -132,6 +146,14 @@ def test_rt_app_as_a_dict_a_text_and_a_file(tmp_path):
     loads = [RT_APP, Workload.from_rt_app(json.dumps(RT_APP)), str(file)]
     tables = [equipoise.simulate("smp-2", load, runs=1).runs.to_pandas().drop(columns="workload") for load in loads]
     assert tables[0].equals(tables[1]) and tables[0].equals(tables[2])
+
+
+def test_any_load_takes_a_place():
+    load = Workload.from_rt_app(RT_APP, nice=5)
+    assert load.name == "rt-app:nice=5"
+    assert pickle.loads(pickle.dumps(load)).name == load.name
+    switches = equipoise.simulate("smp-2", load, runs=1).trace().event("sched_switch").to_pandas()
+    assert switches["next_prio"].eq(125).any()
 
 
 def test_a_trace_is_a_load(tmp_path):
@@ -154,14 +176,30 @@ def test_a_trace_is_a_load(tmp_path):
     assert frame.loc[frame["metric"] == "makespan", "mean"].item() == pytest.approx(0.193, abs=0.02)
 
 
+def short():
+    return equipoise.compare("smp-2", "busy:duration=1ms", "cfs", runs=1)
+
+
 @pytest.mark.parametrize(
     ("make", "message", "expected"),
     [
         (lambda: Machine("tc3"), "no machine is called `tc3`", "did you mean `tc2`?"),
         (lambda: Workload("hackbench", grups=2), "unknown parameter `grups`", "groups"),
         (lambda: Policy("capacity", misfit=1), "misfit", "true or false"),
-        (lambda: equipoise.simulate("tc2", "mixed", runs=0), "runs is 0", "from 1 to 4294967295"),
+        (lambda: equipoise.simulate("tc2", "mixed", runs=0), "runs is 0", "from 1 to 100000"),
+        # So many runs would not fit into memory, which ends the process.
+        (lambda: equipoise.simulate("tc2", "mixed", runs=2**32 - 1), "runs is 4294967295", "from 1 to 100000"),
+        (lambda: equipoise.simulate("tc2", "mixed", jobs=10**6), "jobs is 1000000", "from 0 to 1024"),
         (lambda: equipoise.reproduce("mixed-capacity", rows="nothing*"), "no row matches", "sysbench"),
+        (lambda: equipoise.reproduce("hperf-hmp", scale=-1), "scale is -1", "from 1 to 100"),
+        (
+            lambda: equipoise.compare("smp-2", "busy", ["cfs", Policy("eevdf").named("cfs")]),
+            "two different policies are called `cfs`",
+            "different names",
+        ),
+        (lambda: short().trace("cf"), "no policy of the comparison is 'cf'", "did you mean 'cfs'?"),
+        (lambda: short().trace(1), "no policy of the comparison is 1", "an index below 1"),
+        (lambda: Policy("equipoise", slice_ns=2e6), "slice_ns is 2000000.0", "a whole number"),
         (lambda: equipoise.simulate("smp-2", Workload("busy", cpunodebind="7")), "nodes", "expected"),
         (lambda: equipoise.trace("smp-2", "busy:duration=1ms").event("sched_swich"), "sched_swich", "sched_switch"),
     ],

@@ -43,6 +43,23 @@ def test_settings_and_parameters_are_dimensions():
     assert [case.policy.settings["newidle_limit_ns"] for case in result.cases] == [0, 1000, 0, 1000]
 
 
+def test_whole_numbers_and_others_are_one_column(tmp_path):
+    # Each chunk is a file of its own, whose columns need the same types.
+    what = {"parameters": {"duration": [0.01, 1]}, "runs": 1, "chunk": 1}
+    for out in (None, tmp_path / "s"):
+        frame = equipoise.sweep("smp-2", "busy", "eevdf", **what, out=out).to_pandas()
+        assert frame["duration"].unique().tolist() == [0.01, 1.0]
+
+
+def test_numpys_arrays_are_dimensions():
+    numpy = pytest.importorskip("numpy")
+    settings = {"slice_ns": numpy.arange(1, 3) * 1_000_000, "frequency": numpy.array([True, False])}
+    result = equipoise.sweep("smp-2", "busy:duration=10ms", "equipoise", settings=settings, runs=1)
+    assert [tuple(case.values.values()) for case in result.cases] == [
+        (1_000_000, True), (1_000_000, False), (2_000_000, True), (2_000_000, False)
+    ]
+
+
 @pytest.mark.parametrize("design", ["random", "sobol"])
 def test_designs_are_the_same_each_time_and_in_range(design):
     axes = {"a": Range(1, 1000, log=True), "b": ["x", "y", "z"], "c": [1], "d": Range(0, 1, integer=False)}
@@ -82,6 +99,24 @@ def test_a_sweep_that_lost_parts_does_those_alone(tmp_path):
     (tmp_path / "mine/file").touch()
     with pytest.raises(BadInput, match="not empty"):
         equipoise.sweep(**SMALL, out=tmp_path / "mine")
+
+
+def test_a_part_that_is_cut_short_is_done_again(tmp_path):
+    first = equipoise.sweep(**SMALL, chunk=5, out=tmp_path / "s")
+    whole = first.to_pandas()
+    parts = sorted((tmp_path / "s/runs").iterdir())
+    parts[1].write_bytes(parts[1].read_bytes()[:100])
+    parts[3].write_bytes(b"")
+    again = equipoise.sweep(**SMALL, chunk=5, out=tmp_path / "s")
+    assert (again.resumed, again.chunks) == (3, 5)
+    assert again.to_pandas().equals(whole)
+    for part in parts:
+        part.unlink()
+    parts[0].parent.rmdir()
+    assert equipoise.sweep(**SMALL, chunk=5, out=tmp_path / "s").resumed == 0
+    (tmp_path / "s/sweep.json").write_text('{"schema": ')
+    with pytest.raises(BadInput, match="does not describe a sweep"):
+        equipoise.sweep(**SMALL, chunk=5, out=tmp_path / "s")
 
 
 def test_a_killed_sweep_goes_on(tmp_path):
@@ -135,11 +170,28 @@ def test_a_failure_is_an_exception():
         ({"settings": {"machine": [1]}}, "named twice"),
         ({"settings": {"newidle_limit_ns": []}}, "no value for"),
         ({"chunk": 0}, "chunk is 0"),
+        ({"settings": {"newidle_limit_ns": [1, "2"]}}, "only numbers"),
+        ({"settings": {"newidle_limit_ns": None}}, "only numbers"),
+        ({"settings": {"newidle_limit_ns": [1.5]}}, "a whole number"),
+        ({"settings": {"newidle_limit_ns": [1, 2, 1]}}, "two points of the grid"),
+        ({"engine": equipoise.Local}, "engine is"),
     ],
 )
 def test_what_makes_no_design_is_said(how, message):
     with pytest.raises(BadInput, match=message):
         equipoise.sweep("tc2", "busy", "cfs", runs=1, **how)
+
+
+def test_loads_of_the_same_name_are_no_design():
+    loads = [{"tasks": {"a": {"run": run, "loop": 3}}} for run in (100, 200)]
+    with pytest.raises(BadInput, match="two points of the grid are smp-2, rt-app, eevdf"):
+        equipoise.sweep("smp-2", loads, "eevdf", runs=1)
+
+
+@pytest.mark.parametrize("make", [lambda: Range(0, float("inf")), lambda: Range("a", "b"), lambda: Range(1.2, 1.8)])
+def test_a_range_has_two_ends_and_a_number_in_it(make):
+    with pytest.raises(BadInput, match="Range"):
+        make()
 
 
 def test_ray_gives_the_same_bytes_and_survives_a_lost_node(tmp_path):
@@ -203,11 +255,15 @@ def test_a_metric_of_a_sweep_is_drawn():
     frame = frame[frame["metric"] == "ui/response"]
     means = frame.groupby(["policy", "machine"], observed=True)[frame["judged"].iloc[0]].mean()
     assert sorted(drawn) == pytest.approx(sorted(means))
+    assert plot.sweep(by_machine, "ui/response", by="machine").get_xlabel() == "policy"
+    assert plot.sweep(by_machine, "ui/response", by="machine", x="machine").patches
     by_setting = equipoise.sweep(
         "tc2", "mixed:duration=100ms", "equipoise", settings={"slice_ns": [1_000_000, 4_000_000]}, runs=2
     )
     ax = plot.sweep(by_setting, "ui/response")
     assert ax.get_xlabel() == "slice_ns" and list(ax.lines[0].get_xdata()) == [1_000_000, 4_000_000]
+    point = equipoise.sweep("tc2", "mixed:duration=100ms", "equipoise", runs=1)
+    assert len(plot.sweep(point, "ui/response").patches) == 1
     with pytest.raises(equipoise.BadInput, match="no metric"):
         plot.sweep(by_machine, "ui/respons")
     with pytest.raises(equipoise.BadInput, match="no column"):

@@ -104,5 +104,14 @@ def test_every_figure_is_drawn(trace):
         assert ax.get_title() and ax.get_xlabel(), "a title and a unit"
         ax.figure.canvas.draw()
         matplotlib.pyplot.close(ax.figure)
+    for figure, message in [
+        (lambda: plot.timeline(trace, end_s=0.0), "no time"),
+        (lambda: plot.timeline(trace, end_s=float("nan")), "no time"),
+        (lambda: plot.frequency(trace, cpu=99), "no frequency of CPU 99"),
+        (lambda: plot.utilization(trace, cpu=99), "no utilization of CPU 99"),
+        (lambda: plot.latency_cdf(trace, task="nothing"), "no wakeup of a thread 'nothing'"),
+    ]:
+        with pytest.raises(equipoise.BadInput, match=message):
+            figure()
     with pytest.raises(equipoise.BadInput, match="is not known"):
         plot.energy(equipoise.compare("tc2", "mixed:duration=50ms", "eevdf", runs=1))

@@ -44,6 +44,15 @@ def test_chance_is_no_gain():
     assert found.settings == {} and found.policy.name == "cfs" and found.front == []
 
 
+def test_a_search_need_not_contain_the_policys_own_setting_and_takes_any_seed(recwarn):
+    space = {"sched_latency_ns": Range(7_000_000, 8_000_000)}
+    load = "busy:threads=1,duration=20ms"
+    found = equipoise.tune("cfs", "smp-2", load, objectives="throughput", space=space, seed=2**64 - 1, **QUICK)
+    tried = [trial.params["sched_latency_ns"] for trial in found.study.trials]
+    assert len(tried) == 12 and all(7_000_000 <= one <= 8_000_000 for one in tried)
+    assert not any("out of range" in str(warning.message) for warning in recwarn)
+
+
 def test_the_same_search_gives_the_same_answer():
     def search(jobs):
         space = {"misfit": [False, True], "sched_latency_ns": Range(1_000_000, 50_000_000, log=True)}
@@ -93,6 +102,16 @@ def test_several_objectives_are_a_front():
         lambda: Constraint(goal="energy", at_most=3, absolute=True),
         lambda: equipoise.tune("cfs", "tc2", "busy", space={}),
         lambda: equipoise.tune("cfs", "tc2", "busy", trials=0),
+        lambda: Objective(goal="latency", weight=0),
+        lambda: Constraint(goal="latency", at_most=float("nan")),
+        lambda: equipoise.tune("cfs", "tc2", "busy", constraints=["energy"]),
+        lambda: equipoise.tune("cfs", "tc2", "busy", held_out=("tc2", "busy")),
+        lambda: equipoise.tune("cfs", "tc2", "busy", out="nothing/tuned.toml"),
+        lambda: equipoise.tune("cfs", "tc2", "busy", space={"nothing": [1]}),
+        lambda: equipoise.tune("cfs", "tc2", "busy", space={"frequency": [1, 0]}),
+        lambda: equipoise.tune("cfs", "tc2", "busy", space={"load_tracking": ["pelt", "nothing"]}),
+        lambda: equipoise.tune("cfs", "tc2", "busy", space={"sched_latency_ns": Range(1, 2)}),
+        lambda: equipoise.tune("cfs", "tc2", "busy", space={"sched_latency_ns": Range(1e6, 2e6, integer=False)}),
         lambda: equipoise.tune("cfs", "tc2", "busy:duration=1ms", objectives="energy"),
     ],
 )

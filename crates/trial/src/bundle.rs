@@ -160,7 +160,8 @@ impl Bundle {
 
 /// The text of [`RESULTS`] in an archive.
 fn results(bytes: &[u8]) -> Result<String, String> {
-    let decoder = StreamingDecoder::new(bytes).map_err(|error| error.to_string())?;
+    let decoder =
+        StreamingDecoder::new(bytes).map_err(|_| "not compressed with zstd".to_owned())?;
     let mut archive = tar::Archive::new(decoder.take(MOST));
     for entry in archive.entries().map_err(|error| error.to_string())? {
         let mut entry = entry.map_err(|error| error.to_string())?;
@@ -334,7 +335,7 @@ mod tests {
             fs::write(&file, bytes).unwrap();
             Bundle::read(&file).unwrap_err().render(false)
         };
-        assert!(message(b"no archive").contains("b.tar.zst: "));
+        assert!(message(b"no archive").contains("b.tar.zst: not compressed with zstd"));
         assert!(message(b"").contains("expected a bundle"));
         let empty = tar::Builder::new(Vec::new()).into_inner().unwrap();
         let empty = compress_to_vec(&empty[..], CompressionLevel::Fastest);

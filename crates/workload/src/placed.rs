@@ -53,15 +53,18 @@ pub struct Placement {
     cpu_time: Option<Better>,
 }
 
+/// The placement that some parameters give, if any, and the other parameters.
+type Split = (Option<Placement>, Option<String>);
+
 /// The expected form of a value that cannot be read.
 type Expected = String;
 
 impl Placement {
-    /// Takes the parameters of a placement out of `params`, the parameters of `workload`. Returns
-    /// the others.
-    pub fn read(workload: &str, params: &str) -> Result<(Placement, String), Box<BadInput>> {
+    /// Takes the parameters of a placement out of `params`, the parameters of `workload`. Returns the placement, if
+    /// there is such a parameter, and the other parameters.
+    pub fn read(workload: &str, params: Option<&str>) -> Result<Split, Box<BadInput>> {
         let (mut placement, mut rest, mut seen) = (Placement::default(), Vec::new(), Vec::new());
-        for item in params.split(',') {
+        for item in params.into_iter().flat_map(|params| params.split(',')) {
             let known = item.split_once('=').and_then(|(name, value)| {
                 Some((NAMES.iter().find(|known| **known == name)?, value))
             });
@@ -93,28 +96,8 @@ impl Placement {
             let expected = "expected the group as well, such as group=/app";
             return Err(Box::new(BadInput::whole(message, expected)));
         }
-        Ok((placement, rest.join(",")))
-    }
-
-    /// Does the placement change nothing?
-    pub fn is_nothing(&self) -> bool {
-        let Placement {
-            group,
-            cpus,
-            nice,
-            class,
-            slice,
-            session,
-            cpu_time,
-            ..
-        } = self;
-        group.is_empty()
-            && cpus.is_none()
-            && *nice == 0
-            && class.is_none()
-            && slice.is_none()
-            && session.is_none()
-            && cpu_time.is_none()
+        let rest = (!rest.is_empty()).then(|| rest.join(","));
+        Ok(((!seen.is_empty()).then_some(placement), rest))
     }
 
     /// `workload` with its threads at this place, as the workload `name`.
@@ -420,10 +403,7 @@ mod tests {
 
     /// Two threads with these parameters.
     fn busy(params: &str) -> Result<Box<dyn Workload>, Box<BadInput>> {
-        let (placement, rest) = Placement::read("busy", params)?;
-        assert_eq!(rest, "");
-        let busy = crate::parse("busy", "busy.json", BUSY, None)?;
-        Ok(placement.around("busy", busy))
+        crate::parse("busy", "busy", BUSY, Some(params))
     }
 
     #[test]
@@ -473,23 +453,35 @@ mod tests {
             "n": { "priority": 18, "run": 1, "loop": 1, "taskgroup": "/x" } } }"#;
         let own = crate::parse("own", "own.json", json, None).unwrap();
         let (placement, rest) =
-            Placement::read("own", "group=/app,nice=5,duration=2,class=batch").unwrap();
-        assert_eq!(rest, "duration=2");
-        let start = placement.around("own", own).start(&crate::fake::machine(4));
+            Placement::read("own", Some("group=/app,nice=5,duration=2,class=batch")).unwrap();
+        assert_eq!(rest.as_deref(), Some("duration=2"));
+        let start = placement.unwrap().around("own", own);
+        let start = start.start(&crate::fake::machine(4));
         let names: Vec<_> = start
             .groups
             .iter()
             .map(|group| (&*group.name, group.parent))
             .collect();
         assert_eq!(names, [("app", None), ("x", Some(0))]);
-        let (own, _) = Placement::read("own", "nice=5,class=batch").unwrap();
+        let read = |params| Placement::read("own", Some(params)).unwrap().0.unwrap();
+        let own = read("nice=5,class=batch");
         let fifo = SchedPolicy::Fifo { priority: 5 };
         assert_eq!(own.policy(fifo), fifo);
         let slice_ns = 200_000;
         let low = SchedPolicy::Normal { nice: 18, slice_ns };
         assert_eq!(own.policy(low), SchedPolicy::Batch { nice: 19, slice_ns });
-        let (other, _) = Placement::read("own", "slice=5ms").unwrap();
-        assert_eq!(other.policy(low), low);
+        assert_eq!(read("slice=5ms").policy(low), low);
+    }
+
+    #[test]
+    fn a_place_that_changes_nothing_is_a_place() {
+        let load = busy("duration=2,nice=0").unwrap();
+        assert_eq!(load.name(), "busy:duration=2,nice=0");
+        let start = load.start(&crate::fake::machine(4));
+        assert_eq!(start.duration_ns, Some(2_000_000_000));
+        let (none, rest) = Placement::read("busy", Some("duration=2")).unwrap();
+        assert!(none.is_none());
+        assert_eq!(rest.as_deref(), Some("duration=2"));
     }
 
     #[test]

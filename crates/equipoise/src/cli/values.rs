@@ -2,6 +2,7 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use lab::By;
+use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,6 +29,16 @@ pub struct Setting {
     pub variable: String,
     /// Its value.
     pub value: i64,
+}
+
+impl fmt::Display for Setting {
+    /// Writes the form that [`setting`] parses.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(scheduler) = &self.scheduler {
+            write!(out, "{scheduler}:")?;
+        }
+        write!(out, "{}={}", self.variable, self.value)
+    }
 }
 
 /// A time since the start, in ns. The text is in s unless it has a suffix.
@@ -202,6 +213,7 @@ mod tests {
                 variable: variable.to_owned(),
                 value,
             };
+            assert_eq!(setting(&wanted.to_string()), Ok(wanted.clone()));
             assert_eq!(setting(text), Ok(wanted));
         }
         for wrong in ["a", "=1", "a=", "a=1.5", "a=0x", "a=b=1", ":a=1", "a:=1"] {

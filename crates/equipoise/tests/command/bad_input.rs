@@ -285,6 +285,25 @@ const BUSY: [&str; 9] = [
     "busy:duration=0.01",
 ];
 
+/// The exit status does not depend on whether anybody reads the message.
+#[test]
+fn a_message_that_goes_nowhere_changes_nothing() {
+    let full = || std::fs::File::create("/dev/full").unwrap();
+    let args = ["machine", "show", "nothing"];
+    let status = command(&args).stderr(full()).status().unwrap();
+    assert_eq!(status.code(), Some(2));
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.txt");
+    let traced = ["--policy", "eevdf", "--trace", trace.to_str().unwrap()];
+    let output = command(&[&BUSY[..], &traced].concat())
+        .stderr(full())
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    has!(text(&output.stdout), "busy:duration=0.01 on tc2");
+    assert_eq!(files(folder.path()).len(), 2);
+}
+
 #[test]
 fn output_that_goes_nowhere_is_an_error() {
     let mut closed = command(&BUSY);
@@ -306,6 +325,9 @@ fn output_that_goes_nowhere_is_an_error() {
     let stderr = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     has!(stderr, "/proc/self");
+    let (_folder, file) = file("results", "");
+    let message = run_badly(&["machine", "list", "--out", &file]);
+    has!(message, "results: not a folder");
 }
 
 #[test]

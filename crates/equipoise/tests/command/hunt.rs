@@ -1,7 +1,9 @@
 //! `equipoise hunt` finds the load on which a scheduler does badly.
 
-use crate::common::{file, json, run, run_badly, text, words};
+use crate::common::{command, file, files, json, objects, root, run, run_badly, text, words};
 use crate::foreign::Scheduler;
+use std::path::Path;
+use std::process::Command;
 
 /// Leaves CPU 1 to threads that may run on no other.
 fn planted() -> Scheduler {
@@ -58,6 +60,13 @@ fn hunts_that_are_impossible_are_one_line() {
             "the power of machine `smp-2` is not known",
         ),
         (&["--load", "nothing.json"], "nothing.json"),
+        // These are said before the hunt, which takes ten minutes.
+        (
+            &["--file", "nothing/x.json"],
+            "nothing/x.json: no such folder",
+        ),
+        (&["--file", "/tmp"], "/tmp: this is a folder"),
+        (&["--format", "svg"], "this result has no chart"),
         (&["--policy", "cfs", "--against", "nothing"], "nothing"),
         (
             &["--policy", "cfs", "--against", "cfs"],
@@ -67,6 +76,66 @@ fn hunts_that_are_impossible_are_one_line() {
         let message = run_badly(&[&["hunt", "--machine", "smp-2"], args].concat());
         has!(message, says);
     }
+}
+
+#[test]
+fn a_load_of_real_time_threads_has_no_share() {
+    let load = r#"{ "tasks": { "a": { "policy": "SCHED_FIFO", "priority": 10, "loop": -1, "run": 1000,
+        "sleep": 1000 } }, "global": { "duration": 1 } }"#;
+    let (_folder, file) = file("load.json", load);
+    let message = run_badly(&["hunt", "-m", "smp-2", "--by", "share", "--load", &file]);
+    has!(message, "share cannot be measured for this load");
+    has!(message, "a thread that is not real-time");
+}
+
+/// A machine file has another name than its machine. Its path may have a space, so the printed commands quote it.
+#[test]
+fn a_machine_file_is_hunted_on_under_a_scheduler_in_c_too() {
+    let smp_2 = std::fs::read_to_string(root().join("machines/smp-2.toml")).unwrap();
+    let (folder, machine) = file("my board.toml", smp_2.replace("\"smp-2\"", "\"mine\""));
+    let scheduler = planted();
+    let scheduler = scheduler.file().to_str().unwrap();
+    let hunt = words("hunt --by time --against eevdf-6.12 --batches 1 --kernel 6.12");
+    for hunted in [["--scheduler", scheduler], ["--policy", "cfs-3.10"]] {
+        let mut command = command(&[&hunt[..], &["-m", &machine], &hunted].concat());
+        let output = command.current_dir(folder.path()).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let said = text(&output.stdout);
+        let again = said.split("again: ").nth(1).expect(&said);
+        has!(again, &format!("--machine '{machine}'"));
+        has!(again, "--kernel 6.12");
+        let repeated = shell(again.lines().next().unwrap(), folder.path());
+        assert_eq!(factor(&said), factor(&repeated), "{said}\n{repeated}");
+    }
+    has!(
+        files(folder.path()).join(" "),
+        "hunt-mine-cfs-3.10-time.json"
+    );
+}
+
+/// The factor in the row of the machine `mine`.
+fn factor(page: &str) -> Option<&str> {
+    let row = page.lines().find(|line| line.starts_with(" mine "))?;
+    row.split_whitespace().last()
+}
+
+/// The output of `line`, run by a shell in `folder`.
+fn shell(line: &str, folder: &Path) -> String {
+    let equipoise = Path::new(env!("CARGO_BIN_EXE_equipoise"));
+    let path = format!(
+        "{}:{}",
+        equipoise.parent().unwrap().display(),
+        std::env::var("PATH").unwrap()
+    );
+    let output = Command::new("sh")
+        .args(["-c", line])
+        .env("PATH", path)
+        .env("EQUIPOISE_OBJECTS", objects())
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{line}: {}", text(&output.stderr));
+    text(&output.stdout)
 }
 
 /// A thread that never runs stalls; it does not take a thousand times as long. The line with the reason

@@ -68,6 +68,44 @@ fn a_table_that_was_not_published_has_what_is_simulated_alone() {
     assert!((0.0..100.0).contains(&average("newidle_time")));
 }
 
+/// Two files may have experiments of the same name, such as a file and its changed copy.
+#[test]
+fn experiments_of_the_same_name_do_not_replace_each_other() {
+    let experiment = r#"
+name = "mine"
+title = "A run"
+runs = 1
+[[column]]
+name = "one"
+policy = "cfs"
+published = false
+[[block]]
+name = "all"
+machine = "smp-2"
+[[block.row]]
+name = "r"
+workload = "hackbench:groups=1,loops=3"
+metric = "time"
+unit = "s"
+"#;
+    let (_folder, path) = file("mine.toml", experiment);
+    let folder = tempfile::tempdir().unwrap();
+    let (out, trace) = (folder.path().join("out"), folder.path().join("t.txt"));
+    let out_and_trace = [
+        "--out",
+        out.to_str().unwrap(),
+        "--trace",
+        trace.to_str().unwrap(),
+    ];
+    let output = run(&[&["reproduce", &path, &path], &out_and_trace[..]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(files(&out), ["mine.2.txt", "mine.txt"]);
+    assert_eq!(
+        files(folder.path()),
+        ["out", "t.mine.all.r.one.2.txt", "t.mine.all.r.one.txt"]
+    );
+}
+
 /// Without `--policy`, today's Linux and our own policies are compared; the published designs only
 /// on request.
 #[test]

@@ -1,5 +1,6 @@
 //! Measures how much worse a scheduler does on a load than another one, or than the physical limit.
 
+use super::Ground;
 use crate::elsewhere::{Described, Recipe, Start};
 use crate::stats::mean;
 use crate::{Case, Failure, Runs, STALL_NS, Scheduler, Watch, measure_part, trace_run};
@@ -93,11 +94,12 @@ impl Question<'_> {
     /// time.
     pub fn factor(
         &self,
-        machine: &Machine,
+        ground: &Ground,
         text: &str,
         runs: u32,
         limit_s: Option<f64>,
     ) -> Result<Option<f64>, Box<Failure>> {
+        let machine = &ground.machine;
         let Ok(workload) = workload::parse("load", "load.json", text, None) else {
             return Ok(None);
         };
@@ -105,7 +107,7 @@ impl Question<'_> {
             return Ok(None);
         }
         let measure = |scheduler: &Scheduler| {
-            let scheduler = self.elsewhere(machine, text, scheduler);
+            let scheduler = self.elsewhere(ground, text, scheduler);
             self.measure(machine, &*workload, &scheduler, runs)
         };
         let other = match self.against {
@@ -127,7 +129,7 @@ impl Question<'_> {
             (Found::Value(own), Some(Found::Value(other))) => Some(own / other),
             (Found::Value(own), None) => limit_s.map(|limit| own / limit),
             (Found::Threads(own), Some(Found::Threads(other))) => {
-                Some(worst_share(machine, &own, &other).0)
+                worst_share(machine, &own, &other).map(|(factor, _)| factor)
             }
             _ => None,
         }
@@ -136,12 +138,13 @@ impl Question<'_> {
 
     /// The thread with the longest wait in the first run of `text` or, by share, the thread that loses the most. `None`
     /// if no thread waits for a CPU, or the scheduler is stopped.
-    pub fn victim(&self, machine: &Machine, text: &str) -> Result<Option<Victim>, Box<Failure>> {
+    pub fn victim(&self, ground: &Ground, text: &str) -> Result<Option<Victim>, Box<Failure>> {
+        let machine = &ground.machine;
         let Ok(workload) = workload::parse("load", "load.json", text, None) else {
             return Ok(None);
         };
         let observe = |scheduler: &Scheduler| {
-            let scheduler = self.elsewhere(machine, text, scheduler);
+            let scheduler = self.elsewhere(ground, text, scheduler);
             let case = Case {
                 machine,
                 workload: &*workload,
@@ -163,7 +166,7 @@ impl Question<'_> {
                     observer.add_to(&mut threads, 1);
                     threads
                 };
-                worst_share(machine, &progress(&own), &progress(&other)).1
+                worst_share(machine, &progress(&own), &progress(&other)).map(|(_, index)| index)
             }
             _ => None,
         };
@@ -171,7 +174,7 @@ impl Question<'_> {
     }
 
     /// `scheduler`, which runs `text` in another process if it has to.
-    fn elsewhere(&self, machine: &Machine, text: &str, scheduler: &Scheduler) -> Scheduler {
+    fn elsewhere(&self, ground: &Ground, text: &str, scheduler: &Scheduler) -> Scheduler {
         let mut scheduler = scheduler.clone();
         let of_text = |name: &str, text: String| Described::Text {
             name: name.to_owned(),
@@ -181,7 +184,7 @@ impl Question<'_> {
         };
         scheduler.run_elsewhere(
             &Recipe {
-                machine: Described::Named(machine.name.clone()),
+                machine: Described::Named(ground.named.clone()),
                 workload: of_text("load", text.to_owned()),
                 nodes: None,
             },
@@ -273,8 +276,8 @@ fn is_stopped(failure: &Failure) -> bool {
 /// loses nothing, although its work may take longer at a lower clock frequency. Real-time threads
 /// do not count, because these schedulers do not choose among them.
 ///
-/// Returns the factor, and the index of the thread that lost the most.
-fn worst_share(machine: &Machine, own: &[Progress], other: &[Progress]) -> (f64, Option<usize>) {
+/// Returns the factor, and the index of the thread that lost the most; `None` if no thread counts.
+fn worst_share(machine: &Machine, own: &[Progress], other: &[Progress]) -> Option<(f64, usize)> {
     let entitled = entitled(machine, other);
     let threads = own.iter().zip(other).zip(entitled);
     let factor = |((own, other), entitled): ((&Progress, &Progress), f64)| {
@@ -283,11 +286,8 @@ fn worst_share(machine: &Machine, own: &[Progress], other: &[Progress]) -> (f64,
         is_judged.then(|| due / own.share.max(NO_SHARE))
     };
     let factors = threads.map(factor).enumerate();
-    let factors = factors.filter_map(|(index, factor)| Some((factor?, Some(index))));
-    factors.fold(
-        (0.0, None),
-        |worst, one| if one.0 > worst.0 { one } else { worst },
-    )
+    let factors = factors.filter_map(|(index, factor)| Some((factor?, index)));
+    factors.reduce(|worst, one| if one.0 > worst.0 { one } else { worst })
 }
 
 /// The time to which each thread is entitled. A real-time thread is entitled to the time that it gets. The other
@@ -549,9 +549,9 @@ mod tests {
         let fair = shares([0.5; 4]);
         let unfair = shares([0.75, 0.75, 0.25, 0.25]);
         let worst_share = |machine: &Machine, own: &[Progress], other: &[Progress]| {
-            super::worst_share(machine, own, other).0
+            super::worst_share(machine, own, other).unwrap().0
         };
-        assert_eq!(super::worst_share(&machine, &unfair, &fair), (2.0, Some(2)));
+        assert_eq!(super::worst_share(&machine, &unfair, &fair), Some((2.0, 2)));
         assert_eq!(worst_share(&machine, &fair, &unfair), 1.0);
         let mut content = unfair;
         content[2].runnable = 0.25;

@@ -9,7 +9,7 @@ from typing import Any
 
 from equipoise import _native
 from equipoise._native import Machine, Policy, Table, Workload
-from equipoise.errors import seed_of, stoppable, whole
+from equipoise.errors import bad_input, jobs_of, runs_of, seed_of, stoppable, whole
 
 #: A machine, its name, or the path of a machine file.
 MachineLike = Machine | str | os.PathLike[str]
@@ -147,8 +147,11 @@ class Comparison:
 
     def trace(self, policy: str | int = 0, run: int = 0, *, utilization: bool = True) -> Trace:
         """The events of a run under one of the policies, by name or index."""
-        found = {one.name: one for one in self.policies}
-        chosen = self.policies[policy] if isinstance(policy, int) else found[policy]
+        names = [one.name for one in self.policies]
+        if policy not in (range(len(names)) if isinstance(policy, int) else names):
+            expected = f"expected {', '.join(names)}, or an index below {len(names)}"
+            raise bad_input(f"no policy of the comparison is {policy!r}", expected, str(policy), names)
+        chosen = self.policies[policy if isinstance(policy, int) else names.index(policy)]
         return _trace(self.machine, self.workload, chosen, run, self.count, self.seed, self.exact, utilization)
 
     def __str__(self) -> str:
@@ -199,7 +202,7 @@ def simulate(
     Raises `BadInput` for arguments that are malformed or do not fit together, and `SimulationError` if a run fails.
     """
     one, load, scheduler = as_machine(machine), as_workload(workload), as_policy(policy)
-    args = (one, load, scheduler, whole("runs", runs), seed_of(seed), exact, whole("jobs", jobs, 0))
+    args = (one, load, scheduler, runs_of(runs), seed_of(seed), exact, jobs_of(jobs))
     with stoppable():
         tables = _native.simulate(*args, None, progress)
     return Simulation(one, load, scheduler, seed, exact, runs, *tables)
@@ -223,7 +226,13 @@ def compare(
     """
     one, load = as_machine(machine), as_workload(workload)
     schedulers = [as_policy(policy) for policy in several(Policy.usual() if policies is None else policies)]
-    args = (one, load, schedulers, whole("runs", runs), seed_of(seed), exact, whole("jobs", jobs, 0))
+    sources: dict[str, object] = {}
+    for scheduler in schedulers:
+        # Rows of different policies would look alike.
+        if sources.setdefault(scheduler.name, scheduler._source()) != scheduler._source():
+            message = f"two different policies are called `{scheduler.name}`"
+            raise bad_input(message, "expected different names; Policy.named() renames a policy")
+    args = (one, load, schedulers, runs_of(runs), seed_of(seed), exact, jobs_of(jobs))
     with stoppable():
         parts = _native.compare(*args, None, progress)
     return Comparison(one, load, schedulers, seed, exact, runs, **parts)
@@ -271,7 +280,8 @@ def reproduce(
     (`"sysbench_*"`). `scale` divides the work of workloads that can be shortened.
     """
     name = os.fspath(experiment)
-    count = None if runs is None else whole("runs", runs)
+    count = None if runs is None else runs_of(runs)
+    part = None if scale is None else whole("scale", scale, 1, 100)
     with stoppable():
-        parts = _native.reproduce(name, count, seed_of(seed), rows, scale, whole("jobs", jobs, 0), None, progress)
+        parts = _native.reproduce(name, count, seed_of(seed), rows, part, jobs_of(jobs), None, progress)
     return Reproduction(name, **parts)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from equipoise.api import several
 from equipoise.errors import bad_input, seed_of, whole
 
 
@@ -24,23 +25,46 @@ class Range:
     integer: bool = True
 
     def __post_init__(self) -> None:
+        if not all(is_number(end) and math.isfinite(end) for end in (self.low, self.high)):
+            raise bad_input(f"{self} has no ends", "expected two numbers")
         if not self.low <= self.high or (self.log and self.low <= 0):
             raise bad_input(f"{self} is empty", "expected low <= high, and low > 0 with log=True")
+        if self.integer and math.ceil(self.low) > math.floor(self.high):
+            raise bad_input(f"{self} has no whole number", "expected a whole number in it, or integer=False")
 
     def at(self, part: float) -> float | int:
         """The quantile `part` (0 to 1) of the range."""
+        least, most = math.ceil(self.low), math.floor(self.high)
         if self.integer and not self.log:
             # Each whole number has an equal part of the interval from 0 to 1.
-            least, most = math.ceil(self.low), math.floor(self.high)
             return min(least + math.floor(part * (most - least + 1)), most)
         value = self.low * (self.high / self.low) ** part if self.log else self.low + part * (self.high - self.low)
-        return round(value) if self.integer else value
+        return min(max(round(value), least), most) if self.integer else value
 
 
 _DESIGNS = ("grid", "random", "sobol")
 
 # The values of a dimension: a list or, for designs that choose values, a range.
 Axis = Sequence[Any] | Range
+
+
+def is_number(value: Any) -> bool:
+    """True if `value` is a number, which a boolean is not."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def axis_of(name: str, values: Any) -> Axis:
+    """The dimension `name`. Listed values have one type, because they become a column of a table: NumPy's numbers
+    become Python's, and whole numbers among others become floats."""
+    if isinstance(values, Range):
+        return values
+    plain = [value.item() if hasattr(value, "item") else value for value in several(values)]
+    if not plain:
+        raise bad_input(f"no value for `{name}`", "expected one or more values")
+    for of_kind in (is_number, lambda value: isinstance(value, bool), lambda value: isinstance(value, str)):
+        if all(map(of_kind, plain)):
+            return list(map(float, plain)) if any(isinstance(value, float) for value in plain) else plain
+    raise bad_input(f"the values of `{name}` are {plain}", "expected only numbers, only words, or only booleans")
 
 
 def points(axes: Mapping[str, Axis], design: str, samples: int | None, seed: int) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from equipoise._native import BUILD, SimulationError, Stop
-from equipoise.errors import bad_input, require, whole
+from equipoise.errors import bad_input, jobs_of, require
 
 Task = TypeVar("Task")
 
@@ -42,7 +42,7 @@ class Local:
     jobs: int = 0
 
     def run(self, work: Callable[[Any, Stop], Any], tasks: Iterable[Task]) -> Iterator[tuple[Task, Any]]:
-        jobs = whole("jobs", self.jobs, 0) or len(os.sched_getaffinity(0))
+        jobs = jobs_of(self.jobs) or len(os.sched_getaffinity(0))
         stop, left = Stop(), iter(tasks)
         pending: dict[Future[Any], Task] = {}
         pool = ThreadPoolExecutor(jobs, thread_name_prefix="equipoise")
@@ -181,5 +181,7 @@ def as_engine(engine: Engine | str, jobs: int) -> Engine:
         case str():
             expected = "expected 'local', 'ray', or one of equipoise.Local and equipoise.Ray"
             raise bad_input(f"engine is {engine!r}", expected, engine, ("local", "ray"))
+        case _ if isinstance(engine, type) or not hasattr(engine, "run"):
+            raise bad_input(f"engine is {engine!r}", "expected 'local', 'ray', or an object such as equipoise.Local(2)")
         case _:
             return engine

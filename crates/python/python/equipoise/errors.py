@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -77,7 +78,7 @@ def bad_input(message: str, expected: str, name: str | None = None, known: Itera
     return error
 
 
-#: The largest number of runs, threads and so on, which is the largest number of 32 bits.
+#: The largest number of chunks, trials and so on, which is the largest number of 32 bits.
 MOST = 2**32 - 1
 
 
@@ -86,6 +87,27 @@ def whole(what: str, value: int, least: int = 1, most: int = MOST) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise bad_input(f"{what} is {value!r}", f"expected a whole number from {least} to {most}")
     return value
+
+
+def runs_of(runs: int, what: str = "runs") -> int:
+    """`runs`, if it is a valid number of runs: all runs stay in memory until the last one has finished."""
+    return whole(what, runs, 1, 100_000)
+
+
+def jobs_of(jobs: int) -> int:
+    """`jobs`, if it is a valid number of simulations at a time, each of which is a thread."""
+    return whole("jobs", jobs, 0, 1024)
+
+
+def check_file(path: str | os.PathLike[str] | None) -> None:
+    """Raises `BadInput` if no file can be written at `path`, before the work whose result goes there."""
+    if path is None:
+        return
+    folder = os.path.dirname(os.fspath(path)) or "."
+    if not os.path.isdir(folder):
+        raise bad_input(f"{path}: no such folder", "expected a folder that exists")
+    if os.path.isdir(path) or not os.access(folder, os.W_OK):
+        raise bad_input(f"{path}: this cannot be written", "expected the name of a file in a folder that is writable")
 
 
 def seed_of(seed: int) -> int:

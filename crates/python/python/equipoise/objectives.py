@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from equipoise.design import is_number
 from equipoise.errors import bad_input
 
 # The latency in us as which shorter latencies count; the verdict has the same rule (crates/lab/src/verdict.rs).
@@ -35,6 +36,8 @@ class Objective:
         if (self.goal is None) == (self.metric is None) or self.goal not in (None, *_GOALS):
             expected = f"expected a goal of {', '.join(_GOALS)}, or a metric"
             raise bad_input(f"{self} is not an objective", expected, self.goal, _GOALS)
+        if not is_number(self.weight) or not 0 < self.weight < math.inf:
+            raise bad_input(f"{self} has no weight", "expected a number above 0")
 
     @property
     def name(self) -> str:
@@ -60,6 +63,8 @@ class Constraint(Objective):
         super().__post_init__()
         if self.absolute and self.metric is None:
             raise bad_input(f"{self} is not a constraint", "expected a metric with absolute=True")
+        if not is_number(self.at_most) or math.isnan(self.at_most):
+            raise bad_input(f"{self} has no bound", "expected a number for at_most")
 
 
 def logs_of(objective: Objective, before: list[dict[str, Any]], after: list[dict[str, Any]]) -> dict[int, float]:
@@ -97,7 +102,7 @@ def levels_of(logs: list[list[dict[int, float]]]) -> list[float]:
     return [fmean(of_objective) if of_objective else 0.0 for of_objective in means]
 
 
-def values_of(levels: list[float], wanted: list[Objective], pareto: bool) -> list[float]:
+def ratios_of(levels: list[float], wanted: list[Objective], pareto: bool) -> list[float]:
     """The values that Optuna minimizes: ratios to the base."""
     if pareto:
         return [math.exp(level) for level in levels[: len(wanted)]]
@@ -115,7 +120,7 @@ def excess_of(levels: list[float], constraints: list[Constraint]) -> list[float]
 
 
 def by_run(logs: list[list[dict[int, float]]], wanted: list[Objective]) -> list[float]:
-    """The logarithms, run by run, that `values_of()` combines into one number."""
+    """The logarithms, run by run, that `ratios_of()` combines into one number."""
     weights = [objective.weight for objective in wanted]
     runs = sorted({run for of_objective in logs for of_load in of_objective for run in of_load})
     level = [levels_of([[{0: load[run]} for load in loads if run in load] for loads in logs]) for run in runs]

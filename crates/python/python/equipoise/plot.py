@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from equipoise.api import Comparison, Reproduction, Trace
+from equipoise.design import is_number
 from equipoise.errors import bad_input, require
 from equipoise.sweep import Sweep
 
@@ -32,9 +33,12 @@ def timeline(trace: Trace, ax: Axes | None = None, *, start_s: float = 0.0, end_
     """Draws which thread ran on which CPU when, as in kernelshark: one row per CPU over time in seconds. The threads
     that ran longest have a colour, by name."""
     slices = running(trace)
-    end = slices["end_ns"].max() * _NS if end_s is None and len(slices) else end_s or 0.0
+    events = trace.events.to_pandas()
+    end = events["time_ns"].max() * _NS if end_s is None else end_s
+    if not start_s < end:
+        raise bad_input(f"no time from {start_s} s to {end} s", "expected start_s < end_s, and a start in the run")
     slices = slices[(slices["end_ns"] * _NS >= start_s) & (slices["start_ns"] * _NS <= end)]
-    cpus = int(trace.events.to_pandas()["cpu"].max()) + 1
+    cpus = int(events["cpu"].max()) + 1
     ax = _axes(ax, "CPU", "Which thread ran on which CPU", rows=cpus)
     ran = (slices["end_ns"] - slices["start_ns"]).groupby(slices["comm"].astype(str)).sum()
     coloured = list(ran.sort_values(ascending=False).index[:_COLOURS])
@@ -59,9 +63,10 @@ def utilization(trace: Trace, ax: Axes | None = None, *, task: str | None = None
     if cpu is not None:
         frame = frame[frame["cpu"] == cpu]
     if frame.empty:
-        raise bad_input(
-            f"no utilization of task {task!r}, CPU {cpu}", "expected a task or CPU of a trace with utilization=True"
-        )
+        of = [] if task is None else [f"task {task!r}"]
+        of += [] if cpu is None else [f"CPU {cpu}"]
+        expected = "expected a task or CPU of a trace with utilization=True"
+        raise bad_input(f"no utilization of {' on '.join(of) or 'any CPU'}", expected)
     if task is None:
         cpus = range(int(trace.events.to_pandas()["cpu"].max()) + 1) if cpu is None else [cpu]
         of_cpu = {number: frame[frame["cpu"] == number] for number in cpus}
@@ -78,10 +83,13 @@ def utilization(trace: Trace, ax: Axes | None = None, *, task: str | None = None
 def frequency(trace: Trace, ax: Axes | None = None, *, cpu: int | None = None) -> Axes:
     """Draws the frequency of each CPU (or of `cpu`) over time. CPUs that always have the same frequency share a row."""
     frame = trace.event("cpu_frequency").to_pandas()
-    if cpu is not None:
-        frame = frame[frame["cpu"] == cpu]
     if frame.empty:
         raise bad_input("no frequencies", "expected a machine whose file has operating points")
+    if cpu is not None:
+        known = _spans(sorted(frame["cpu"].unique()))
+        frame = frame[frame["cpu"] == cpu]
+        if frame.empty:
+            raise bad_input(f"no frequency of CPU {cpu}", f"expected one of the CPUs {known}")
     end = trace.events.to_pandas()["time_ns"].max() * _NS
     same: dict[Any, list[int]] = {}
     for number, group in frame.groupby("cpu"):
@@ -102,6 +110,8 @@ def latency_cdf(traces: Trace | Mapping[str, Trace], ax: Axes | None = None, *, 
         frame = latencies(trace)
         if task is not None:
             frame = frame[frame["comm"].astype(str).str.startswith(task)]
+            if frame.empty:
+                raise bad_input(f"no wakeup of a thread {task!r}", "expected the beginning of a thread's name")
         values = numpy.sort(frame["latency_ns"].to_numpy() / 1e3)
         ax.plot(numpy.maximum(values, 0.1), numpy.arange(1, len(values) + 1) / max(len(values), 1), label=name)
     ax.set_xscale("log")
@@ -158,11 +168,11 @@ def sweep(result: Sweep | pandas.DataFrame, name: str, ax: Axes | None = None, *
     judged, unit = str(frame["judged"].iloc[0]), frame["unit"].iloc[0]
     if not frame[judged].notna().any():
         raise bad_input(f"{name} has no sample in any run", "expected a longer load or another metric")
-    groups = frame.dropna(subset=[judged]).groupby([by, x], observed=True, sort=False)[judged]
+    groups = frame.dropna(subset=[judged]).groupby(list(dict.fromkeys([by, x])), observed=True, sort=False)[judged]
     table = groups.agg(["mean", "min", "max"]).reset_index()
     ax = _axes(ax, f"{judged} ({unit})", f"{name}, by {x}" if x != by else name)
     ax.set_xlabel(x)
-    numeric = table[x].map(lambda value: isinstance(value, (int, float))).all()
+    numeric = all(map(is_number, table[x]))
     (_curves if numeric else _groups)(ax, table, x, by)
     ax.set_ylim(bottom=min(0.0, float(table["min"].min())))
     _legend(ax)
@@ -234,10 +244,10 @@ def _bars(groups: Any, ax: Axes | None, what: str, title: str) -> Axes:
 def _varying(frame: pandas.DataFrame, by: str) -> str:
     """The first column of the design with several values, other than `by`."""
     own = {"point", "run", "seed", "metric", "unit", "judged", "better", "decides", "policy", "goal", "part"}
-    design = ["machine", "workload", *(column for column in frame.columns if column not in own)]
+    design = ["machine", "workload", *(column for column in frame.columns if column not in own), "policy"]
     found = [str(name) for name in design if name in frame.columns and name != by and frame[name].nunique() > 1]
     # The columns of results follow the columns of the design.
-    return next((name for name in found if name not in _RESULTS), "machine")
+    return next((name for name in found if name not in _RESULTS), "machine" if by != "machine" else "policy")
 
 
 def _curves(ax: Axes, table: pandas.DataFrame, x: str, by: str) -> None:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, cast
 from equipoise import _native
 from equipoise._native import Machine, Policy, Stop, Table, Workload
 from equipoise.api import MachineLike, PolicyLike, WorkloadLike, as_machine, as_policy, as_workload, several
-from equipoise.design import Axis, Range, points
+from equipoise.design import Axis, Range, axis_of, points
 from equipoise.engines import Engine, as_engine
-from equipoise.errors import bad_input, require, seed_of, stoppable, whole
+from equipoise.errors import bad_input, require, runs_of, seed_of, stoppable, whole
 
 if TYPE_CHECKING:
     import pandas
@@ -172,7 +172,7 @@ def sweep(
             seed,
         )
     )
-    all_chunks = list(chunks(cases, whole("runs", runs), seed_of(seed), exact, whole("chunk", chunk)))
+    all_chunks = list(chunks(cases, runs_of(runs), seed_of(seed), exact, whole("chunk", chunk)))
     store = _Store(Path(out), all_chunks) if out is not None else None
     left = [one for one in all_chunks if store is None or not store.has(one)]
     tables: dict[int, pyarrow.Table] = {}
@@ -216,6 +216,9 @@ def _cases(
     samples: int | None,
     seed: int,
 ) -> Iterator[Case]:
+    settings, parameters = (
+        {name: axis_of(name, axis) for name, axis in given.items()} for given in (settings, parameters)
+    )
     axes: dict[str, Axis] = {
         "machine": [as_machine(machine) for machine in machines],
         "workload": workloads if parameters else [as_workload(workload) for workload in workloads],
@@ -229,13 +232,22 @@ def _cases(
     for name, axis in axes.items():
         if not isinstance(axis, Range) and not axis:
             raise bad_input(f"no value for `{name}`", "expected one or more values")
+    seen: set[tuple[Any, ...]] = set()
     for point in points(axes, design, samples, seed):
         machine, workload, policy = point.pop("machine"), point.pop("workload"), point.pop("policy")
         if parameters:
             workload = _with_parameters(workload, {name: point[name] for name in parameters})
         if settings:
             policy = policy.with_settings(**{name: point[name] for name in settings})
-        yield Case(machine, workload, policy, point)
+        case = Case(machine, workload, policy, point)
+        key = (machine.name, workload.name, policy.name, *point.values())
+        if design == "grid" and key in seen:
+            raise bad_input(
+                f"two points of the grid are {', '.join(map(str, key))}",
+                "expected a different name or value for each item of a dimension",
+            )
+        seen.add(key)
+        yield case
 
 
 def _with_parameters(workload: WorkloadLike, values: dict[str, Any]) -> Workload:
@@ -289,20 +301,19 @@ class _Store:
         whole_digest = hashlib.sha256(" ".join(self.digests.values()).encode()).hexdigest()
         label = {"schema": SCHEMA, "build": _native.BUILD, "chunks": len(all_chunks), "digest": whole_digest}
         file = folder / "sweep.json"
-        if file.exists():
-            before = json.loads(file.read_text())
-            if before != label:
-                raise bad_input(
-                    f"{file}: this folder holds another sweep (of build {before.get('build')})",
-                    "expected the folder of this sweep, or a new folder",
-                )
-            self.done = {file.name for file in self.parts.iterdir()}
-            return
-        if folder.exists() and any(folder.iterdir()):
-            raise bad_input(f"{folder}: the folder is not empty and has no sweep", "expected a new folder")
-        self.parts.mkdir(parents=True)
-        self.done = set()
-        _replace(file, lambda path: path.write_text(json.dumps(label, indent=1) + "\n"))
+        if not file.exists():
+            if folder.exists() and any(folder.iterdir()):
+                raise bad_input(f"{folder}: the folder is not empty and has no sweep", "expected a new folder")
+            folder.mkdir(parents=True, exist_ok=True)
+            _replace(file, lambda path: path.write_text(json.dumps(label, indent=1) + "\n"))
+        before = _label(file)
+        if before != label:
+            raise bad_input(
+                f"{file}: this folder holds another sweep (of build {before.get('build')})",
+                "expected the folder of this sweep, or a new folder",
+            )
+        self.parts.mkdir(exist_ok=True)
+        self.done = {part.name for part in self.parts.iterdir() if _is_whole(part)}
 
     def has(self, chunk: Chunk) -> bool:
         """Do the chunk's results exist?"""
@@ -314,6 +325,24 @@ class _Store:
 
     def _name(self, chunk: Chunk) -> str:
         return f"part-{chunk.number:07}-{self.digests[chunk.number]}.parquet"
+
+
+def _label(file: Path) -> dict[str, Any]:
+    try:
+        label = json.loads(file.read_bytes())
+    except ValueError:
+        label = None
+    if not isinstance(label, dict):
+        raise bad_input(f"{file}: this does not describe a sweep", "expected the file of a sweep, or a new folder")
+    return label
+
+
+def _is_whole(part: Path) -> bool:
+    """False if the file is cut short, as after a loss of power. A Parquet file ends with these four bytes."""
+    with part.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(size - 4, 0))
+        return file.read() == b"PAR1"
 
 
 def _replace(file: Path, write: Any) -> None:

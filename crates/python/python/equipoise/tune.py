@@ -7,18 +7,20 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from equipoise._native import BadInput, Machine, Policy, Workload, margin
 from equipoise.api import MachineLike, PolicyLike, WorkloadLike, as_machine, as_policy, as_workload, several
-from equipoise.design import Range
+from equipoise.design import Axis, Range, axis_of, is_number
 from equipoise.engines import Engine, as_engine
-from equipoise.errors import bad_input, require, seed_of, stoppable, whole
-from equipoise.objectives import Constraint, Objective, by_run, excess_of, levels_of, logs_of, values_of
+from equipoise.errors import bad_input, check_file, require, runs_of, seed_of, stoppable, whole
+from equipoise.objectives import Constraint, Objective, by_run, excess_of, levels_of, logs_of, ratios_of
 from equipoise.sweep import Case, Chunk, work
 
 if TYPE_CHECKING:
     import optuna
+
+_Kind = TypeVar("_Kind")
 
 # The number of trials at a time, which is the same on every computer, because the next trials
 # depend on the results of a batch.
@@ -89,9 +91,9 @@ def tune(
     workloads: Iterable[WorkloadLike] | WorkloadLike,
     *,
     objectives: Objective | str | Sequence[Objective | str] = "latency",
-    constraints: Sequence[Constraint] = (),
+    constraints: Constraint | Sequence[Constraint] = (),
     pareto: bool = False,
-    space: Mapping[str, Range | Sequence[Any]] | None = None,
+    space: Mapping[str, Axis] | None = None,
     held_out: Iterable[tuple[MachineLike, WorkloadLike]] = (),
     trials: int = 200,
     runs: int = 8,
@@ -118,33 +120,36 @@ def tune(
     """
     require("tune()", "tune")
     base = as_policy(policy)
-    wanted = [Objective(goal=one) if isinstance(one, str) else one for one in several(objectives)]
+    wanted = _all(Objective, [Objective(goal=one) if isinstance(one, str) else one for one in several(objectives)])
+    bounds = _all(Constraint, several(constraints))
     given = [(as_machine(machine), as_workload(load)) for machine in several(machines) for load in several(workloads)]
-    others = [(as_machine(machine), as_workload(load)) for machine, load in held_out]
-    searched: dict[str, Range | Sequence[Any]] = dict(default_space(base) if space is None else space)
+    others = [_pair(pair) for pair in held_out]
+    searched = _searched(base, default_space(base) if space is None else space)
     if not wanted or not given or not searched:
         raise bad_input("nothing to tune", "expected at least one objective, load and setting")
-    loads = _Loads(given, base, [*wanted, *constraints], as_engine(engine, jobs), seed_of(seed), exact, whole("runs", runs))
+    trials, final_runs = whole("trials", trials), runs_of(final_runs, "final_runs")
+    check_file(out)
+    loads = _Loads(given, base, [*wanted, *bounds], as_engine(engine, jobs), seed_of(seed), exact, runs_of(runs))
+    other_seed = (seed + 1) % 2**64
     with stoppable():
         loads.check()
-        study = _search(loads, wanted, list(constraints), pareto, searched, whole("trials", trials), progress)
-        again = _Loads(given, base, loads.objectives, loads.engine, seed + 1, exact, whole("final_runs", final_runs))
-        best, front = _chosen(study, again, wanted, list(constraints), pareto)
+        study = _search(loads, wanted, bounds, pareto, searched, trials, progress)
+        again = _Loads(given, base, loads.objectives, loads.engine, other_seed, exact, final_runs)
+        best, front = _chosen(study, again, wanted, bounds, pareto)
         final = base.with_settings(**best) if best else base
-        elsewhere = _Loads(others, base, loads.objectives, loads.engine, seed + 1, exact, final_runs)
+        elsewhere = _Loads(others, base, loads.objectives, loads.engine, other_seed, exact, final_runs)
         gains, others_gains = again.gains(final, wanted), elsewhere.gains(final, wanted)
-    before = base.settings
-    changed = {name: value for name, value in final.settings.items() if before[name] != value}
+    changed = {name: value for name, value in final.settings.items() if base.settings[name] != value}
     tuning = Tuning(base, final, changed, gains, others_gains, front, study)
     if out is not None:
         tuning.save(out)
     return tuning
 
 
-def default_space(policy: Policy) -> dict[str, Range | list[Any]]:
+def default_space(policy: Policy) -> dict[str, Axis]:
     """All settings of `policy` that have an effect: switches, choices, and numbers above 0 from an eighth to eight
     times their values, within their bounds."""
-    space: dict[str, Range | list[Any]] = {}
+    space: dict[str, Axis] = {}
     rows = policy.space.to_pyarrow().to_pylist()
     for row in rows:
         match row["kind"]:
@@ -157,6 +162,44 @@ def default_space(policy: Policy) -> dict[str, Range | list[Any]]:
                 if low < high:
                     space[row["setting"]] = Range(low, high, log=True)
     return space
+
+
+def _all(kind: type[_Kind], values: list[Any]) -> list[_Kind]:
+    for value in values:
+        if not isinstance(value, kind):
+            raise bad_input(f"{value!r} is no {kind.__name__.lower()}", f"expected equipoise.{kind.__name__}(...)")
+    return values
+
+
+def _pair(pair: Any) -> tuple[Machine, Workload]:
+    if isinstance(pair, str) or len(pair) != 2:
+        raise bad_input(f"held_out has {pair!r}", "expected pairs of a machine and a workload")
+    return as_machine(pair[0]), as_workload(pair[1])
+
+
+def _searched(policy: Policy, space: Mapping[str, Axis]) -> dict[str, Axis]:
+    """`space`, if `policy` takes each of its values. The search passes over values that do not fit together, and would
+    pass over values that are wrong by themselves, too."""
+    rows = {row["setting"]: row for row in policy.space.to_pyarrow().to_pylist()}
+    searched: dict[str, Axis] = {}
+    for name, given in space.items():
+        if name not in rows:
+            raise bad_input(f"{policy.name} has no setting `{name}`", f"expected {', '.join(rows)}", name, rows)
+        row, axis = rows[name], axis_of(name, given)
+        ends = [axis.low, axis.high] if isinstance(axis, Range) else axis
+        match row["kind"]:
+            case "switch":
+                fits, expected = all(isinstance(end, bool) for end in ends), "expected False and True"
+            case "choice":
+                fits, expected = set(ends) <= set(row["choices"].split()), f"expected {row['choices']}"
+            case _:
+                fits = all(is_number(end) and row["least"] <= end <= row["most"] for end in ends)
+                fits &= axis.integer if isinstance(axis, Range) else all(isinstance(end, int) for end in ends)
+                expected = f"expected whole numbers from {row['least']} to {row['most']}"
+        if not fits:
+            raise bad_input(f"`{name}` is searched in {axis}", expected)
+        searched[name] = axis
+    return searched
 
 
 class _Loads:
@@ -238,7 +281,7 @@ def _search(
     wanted: list[Objective],
     constraints: list[Constraint],
     pareto: bool,
-    space: dict[str, Range | Sequence[Any]],
+    space: dict[str, Axis],
     trials: int,
     progress: bool | None,
 ) -> optuna.Study:
@@ -246,13 +289,14 @@ def _search(
     from tqdm.auto import tqdm
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    sampler = optuna.samplers.TPESampler(seed=loads.seed)
+    # Optuna's seeds have 32 bits.
+    sampler = optuna.samplers.TPESampler(seed=loads.seed % 2**32)
     minimize: Literal["minimize"] = "minimize"
     directions = [minimize] * (len(wanted) if pareto else 1)
     study = optuna.create_study(sampler=sampler, directions=directions)
     settings = loads.base.settings
-    # Try the current settings first.
-    study.enqueue_trial({name: settings[name] for name in space})
+    # Try the current settings first, as far as they are searched.
+    study.enqueue_trial({name: settings[name] for name, axis in space.items() if _has(axis, settings[name])})
     rungs = [loads.runs] if pareto else _rungs(loads.runs)
     left = trials
     with tqdm(total=trials, unit="trial", disable=None if progress is None else not progress) as bar:
@@ -280,7 +324,7 @@ def _climb(
     wanted: list[Objective],
     constraints: list[Constraint],
     pareto: bool,
-    space: dict[str, Range | Sequence[Any]],
+    space: dict[str, Axis],
     rungs: list[int],
 ) -> None:
     """Runs each trial as long as it is promising."""
@@ -308,7 +352,7 @@ def _climb(
             trial.set_user_attr("excess", excess_of(levels, constraints))
             for number, excess in enumerate(trial.user_attrs["excess"]):
                 trial.set_constraint(f"constraint {number}", excess)
-            values = values_of(levels, wanted, pareto)
+            values = ratios_of(levels, wanted, pareto)
             if rung == rungs[-1]:
                 study.tell(trial, values)
             elif _is_worse(study, trial, rung, values[0]):
@@ -337,7 +381,11 @@ def _is_worse(study: optuna.Study, trial: optuna.Trial, rung: int, value: float)
     return bool(others) and value > sorted(others)[len(others) // 2]
 
 
-def _suggested(trial: optuna.Trial, name: str, axis: Range | Sequence[Any]) -> Any:
+def _has(axis: Axis, value: Any) -> bool:
+    return axis.low <= value <= axis.high if isinstance(axis, Range) else value in axis
+
+
+def _suggested(trial: optuna.Trial, name: str, axis: Axis) -> Any:
     if not isinstance(axis, Range):
         return trial.suggest_categorical(name, list(axis))
     if axis.integer:
@@ -365,7 +413,7 @@ def _chosen(
         if all(excess <= 0 for excess in excess_of(levels, constraints)):
             runs = by_run(logs, wanted)
             # The bound allows for chance: a result whose bound is below 0 is better than the base.
-            measured.append((one, tuple(values_of(levels, wanted, pareto)), fmean(runs), fmean(runs) + margin(runs)))
+            measured.append((one, tuple(ratios_of(levels, wanted, pareto)), fmean(runs), fmean(runs) + margin(runs)))
     front = [found[:2] for found in measured if not any(_dominates(other[1], found[1]) for other in measured)]
     best = min((found for found in measured if found[3] < 0), key=lambda found: found[2], default=None)
     if pareto:
