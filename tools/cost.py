@@ -208,7 +208,7 @@ def page(by_kernel: dict[str, list[Measurement]], cpus: int, peers: bool) -> Ite
                 "`vm/cost` boots a guest of each kernel, and a plugin of QEMU counts every instruction by its chain of calls "
                 "([guests](design/guests.md#counting-instructions)). A switch is one execution of `__switch_to_asm()`, also to the "
                 f"idle task. The guest has {cpus} CPUs. All figures are counts: the load of the host makes no difference to them, and "
-                "misses of caches and the cost of a division do not appear.")
+                "cache misses and the cost of a division do not appear.")
     yield ""
     yield prose("Under EEVDF, tasks of a pair run on two CPUs that idle in turn, so it switches more often for the same work, and "
                 "the instructions of the whole load are the ones to compare. Under hackbench a switch has several wakeups.")

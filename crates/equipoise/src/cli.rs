@@ -240,7 +240,7 @@ Examples:
   equipoise machine check my-board.toml
 
   # Describe this computer from its kernel's files
-  equipoise machine detect > mine.toml
+  equipoise machine detect --name mine > mine.toml
 
   # Measure its costs, too
   equipoise machine calibrate > mine.toml")]

@@ -44,10 +44,11 @@ fn concerns(line: &str, task: &str) -> bool {
 /// Prints the number of lost decisions, `said` of which have already been reported.
 pub fn warn_of_lost(said: &mut u64, lost: u64) {
     if lost > *said {
-        log::warn!(
-            "{} decisions were lost, because there were too many to print",
-            lost - *said
-        );
+        let decisions = match lost - *said {
+            1 => "1 decision was lost".to_owned(),
+            count => format!("{count} decisions were lost"),
+        };
+        log::warn!("{decisions}, because there were too many to print");
         *said = lost;
     }
 }

@@ -1,5 +1,8 @@
 //! README's table of `equipoise` against today's Linux is the command's output by the rule next to
 //! the table: each load lasts at least 2 s, and a build has a job for each CPU. `make docs` writes it.
+//!
+//! A column's head is a load in backticks, or `the same`, which is the load of the column before; then `from` and
+//! another baseline than `eevdf` in backticks, if any; then the goal.
 
 use crate::common::{json, root};
 use crate::printed::documented;
@@ -7,20 +10,44 @@ use machine::Machine;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The text in backticks in a table's cell.
+/// The text in backticks at the start of a table's cell.
 fn quoted(cell: &str) -> Option<&str> {
-    cell.split('`').nth(1)
+    cell.strip_prefix('`')?.split('`').next()
 }
 
 fn cells(row: &str) -> Vec<&str> {
     row.trim_matches('|').split('|').map(str::trim).collect()
 }
 
-/// A row of the comparison of `equipoise` with `eevdf` on `machine`, as JSON.
-fn compared(machine: &str, workload: &str) -> Value {
+/// A column: the change by `goal` from `baseline`.
+struct Column<'a> {
+    load: &'a str,
+    baseline: &'a str,
+    goal: &'a str,
+}
+
+/// The columns after the first one, which names the machine.
+fn columns(head: &str) -> Vec<Column<'_>> {
+    let mut columns: Vec<Column<'_>> = Vec::new();
+    for cell in cells(head).into_iter().skip(1) {
+        let (what, goal) = cell.rsplit_once(": ").unwrap();
+        let baseline = what
+            .split_once("from ")
+            .map_or("eevdf", |(_, from)| quoted(from).unwrap());
+        columns.push(Column {
+            load: quoted(what).unwrap_or_else(|| columns.last().unwrap().load),
+            baseline,
+            goal: if goal == "time" { "throughput" } else { goal },
+        });
+    }
+    columns
+}
+
+/// The comparison of `equipoise` with `baseline` on `machine`, as JSON.
+fn compared(machine: &str, workload: &str, baseline: &str) -> Value {
     let cpus = Machine::find(machine).unwrap().cpus.len();
     let workload = workload.replace("=N", &format!("={cpus}"));
-    let policies = ["--policy", "eevdf", "--policy", "equipoise"];
+    let policies = ["--policy", baseline, "--policy", "equipoise"];
     let options = [
         "--machine",
         machine,
@@ -41,7 +68,7 @@ fn compared(machine: &str, workload: &str) -> Value {
     found
 }
 
-/// The table's cell: the change by `goal`. Power is not modelled on every machine.
+/// The table's cell: the change by `goal` in %. Power is not modelled on every machine.
 fn cell(found: &Value, goal: &str) -> String {
     let verdicts = found["verdict"].as_array().unwrap();
     let Some(verdict) = verdicts.iter().find(|verdict| verdict["goal"] == goal) else {
@@ -50,12 +77,14 @@ fn cell(found: &Value, goal: &str) -> String {
     };
     let standing = &verdict["standings"][1];
     let number = |key: &str| standing[key].as_f64().unwrap();
-    // A zero has no sign.
-    let change = (10.0 * number("change_pct")).round() / 10.0 + 0.0;
+    let change = match (10.0 * number("change_pct")).round() / 10.0 {
+        0.0 => "0.0".to_owned(),
+        change => format!("{change:+.1}"),
+    };
     // As in the verdict, a margin is left out if it would be printed as 0.
     match number("change_margin_pct") {
-        margin if margin < 0.05 => format!("{change:.1} %"),
-        margin => format!("{change:.1} ± {margin:.1} %"),
+        margin if margin < 0.05 => change,
+        margin => format!("{change} ± {margin:.1}"),
     }
 }
 
@@ -64,40 +93,33 @@ fn readme_has_what_the_command_prints() {
     let path = root().join("README.md");
     let readme = std::fs::read_to_string(&path).unwrap();
     let is_row = |line: &&str| line.starts_with('|');
-    let (before, rest) = readme.split_once("| machine | `mixed`").unwrap();
-    let (head, rest) = rest.split_once("\n| --- |").unwrap();
-    let (_, rest) = rest.split_once('\n').unwrap();
-    let columns = cells(head).len();
-    let heads = format!("`mixed`{head}");
-    let loads: Vec<(&str, &str)> = cells(&heads)
-        .into_iter()
-        .map(|head| {
-            let (_, goal) = head.rsplit_once(": ").unwrap();
-            (
-                quoted(head).unwrap(),
-                if goal == "time" { "throughput" } else { goal },
-            )
-        })
-        .collect();
-    assert_eq!(loads.len(), 4, "{loads:?}");
-    let mut rows = String::new();
-    for row in rest.lines().take_while(is_row) {
+    let start = readme.find("| machine |").unwrap();
+    let (before, table) = readme.split_at(start);
+    let mut rows = table.lines().take_while(is_row);
+    let (head, rule) = (rows.next().unwrap(), rows.next().unwrap());
+    let columns = columns(head);
+    let mut made = format!("{before}{head}\n{rule}\n");
+    let mut count = 0;
+    for row in rows {
         let name = cells(row)[0];
         let machine = quoted(name).unwrap();
-        let mut found: BTreeMap<&str, Value> = BTreeMap::new();
+        let mut found: BTreeMap<(&str, &str), Value> = BTreeMap::new();
         let mut line = vec![name.to_owned()];
-        for (load, goal) in &loads {
-            let found = found.entry(load).or_insert_with(|| compared(machine, load));
+        for Column {
+            load,
+            baseline,
+            goal,
+        } in &columns
+        {
+            let found = found
+                .entry((load, baseline))
+                .or_insert_with(|| compared(machine, load, baseline));
             line.push(cell(found, goal));
         }
-        rows += &format!("| {} |\n", line.join(" | "));
+        made += &format!("| {} |\n", line.join(" | "));
+        count += 1;
     }
-    assert!(rows.lines().count() >= 6, "{rows}");
-    let after: Vec<&str> = rest.lines().skip_while(is_row).collect();
-    let rule = " --- |".repeat(columns + 1);
-    let made = format!(
-        "{before}| machine | `mixed`{head}\n|{rule}\n{rows}{}\n",
-        after.join("\n")
-    );
-    documented(&path, &made);
+    assert!(columns.len() >= 4 && count >= 6, "{made}");
+    let after: Vec<&str> = table.lines().skip_while(is_row).collect();
+    documented(&path, &format!("{made}{}\n", after.join("\n")));
 }

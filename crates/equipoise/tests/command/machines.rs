@@ -3,6 +3,7 @@
 use crate::common::{file, json, root, run, run_badly, stdout, text};
 use crate::rt_app;
 use machine::{MAX_CPUS, Machine};
+use std::path::Path;
 use std::process::Command;
 
 #[test]
@@ -51,16 +52,20 @@ fn threads_have_cores_of_their_own_on_the_largest_machine() {
     );
 }
 
-/// A sysfs of two cores, one of which is faster.
-fn sysfs() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let cpus = folder.path().join("devices/system/cpu");
+/// Writes a sysfs of two cores, one of which is faster, into `folder`.
+pub fn write_sysfs(folder: &Path) {
+    let cpus = folder.join("devices/system/cpu");
     for (cpu, capacity) in [(0, "1024"), (1, "400")] {
         let cpu = cpus.join(format!("cpu{cpu}"));
         std::fs::create_dir_all(&cpu).unwrap();
         std::fs::write(cpu.join("cpu_capacity"), capacity).unwrap();
     }
     std::fs::write(cpus.join("online"), "0-1\n").unwrap();
+}
+
+fn sysfs() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    write_sysfs(folder.path());
     folder
 }
 

@@ -14,6 +14,7 @@
 use crate::common::{command, root, text};
 use crate::foreign::fifo;
 use crate::guide::{arguments, words};
+use crate::machines::write_sysfs;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -165,6 +166,7 @@ fn folder() -> tempfile::TempDir {
     ] {
         fs::copy(from, folder.path().join(to)).unwrap();
     }
+    write_sysfs(&folder.path().join("my-board/sys"));
     let file = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
     file(
         "scx_simple.bpf.c",

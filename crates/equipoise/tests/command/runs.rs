@@ -304,6 +304,18 @@ fn tables_and_pages_have_all_rows_and_columns() {
     }
 }
 
+/// All experiments take hours.
+#[test]
+fn reproduce_announces_how_much_it_runs_unless_experiments_are_named() {
+    let args = words("reproduce --runs 1 --rows sysbench_2t");
+    has!(
+        text(&run(&args).stderr),
+        " runs of the experiments mixed-capacity\n"
+    );
+    let named = [&args[..], &["mixed-capacity"]].concat();
+    assert_eq!(text(&run(&named).stderr), "");
+}
+
 #[test]
 fn jobs_have_no_influence() {
     let one = words("--policy capacity --runs 5 --format json --jobs 1");

@@ -37,15 +37,20 @@ pub fn one_of_described<S: AsRef<str>>(
     }
 }
 
-/// The element of `known` that is most similar to `name`, if any is similar.
+/// The element of `known` that takes the fewest edits from `name`, of those that are similar. A single letter is
+/// similar to nothing.
 fn similar<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
-    /// The similarity that clap requires for its own names.
+    /// The similarity that clap requires for its own names. It overlooks short names with omitted letters, such as
+    /// `edf` for `eevdf`.
     const LIKE: f64 = 0.7;
-    let rated = known
-        .iter()
-        .map(|&one| (strsim::jaro_winkler(name, one), one));
-    let best = rated.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    (best.0 > LIKE).then_some(best.1)
+    /// The share of the longer name's letters that need no edit.
+    const KEPT: f64 = 0.6;
+    name.chars().nth(1)?;
+    let alike = |one: &&str| {
+        strsim::jaro_winkler(name, one) > LIKE || strsim::normalized_levenshtein(name, one) >= KEPT
+    };
+    let known = known.iter().copied().filter(alike);
+    known.min_by_key(|one| strsim::levenshtein(name, one))
 }
 
 /// The entries of `known`, each a name and a description, that contain every word of `name`.
@@ -93,6 +98,9 @@ mod tests {
         );
         assert!(expected("odroid").starts_with("did you mean `odroid-xu3`? "));
         assert!(expected("cray-1").starts_with("expected "));
+        assert!(expected("t").starts_with("expected "));
+        let policy = one_of("edf", ["eevdf", "eevdf-6.12", "cfs"]);
+        assert!(policy.starts_with("did you mean `eevdf`? "), "{policy}");
         // Names are suggested, but no other words.
         let other = |name| suggest(name, ["more", "less"], "expected `more` or `less`, if any");
         assert_eq!(other("expect"), "expected `more` or `less`, if any");

@@ -4,12 +4,14 @@
 use crate::common;
 use libloading::{Library, Symbol};
 use machine::{CorePower, Machine};
+use policy::Decision;
 use std::ops::Range;
 
 const A7: Range<u32> = 0..4;
 const A15: Range<u32> = 4..8;
 
-const CODE: &str = r#"#include <scx/common.bpf.h>
+const CODE: &str = r#"#define EQUIPOISE_EXPLAINS
+#include <scx/common.bpf.h>
 #include "linux/eevdf/main.bpf.c"
 const volatile struct policy policy = { .frequency = true };
 const volatile struct machine machine = { .tick_ns = 5000000, .nr_cpus = 8, .asymmetric = 1, .nr_energy_domains = 2 };
@@ -18,7 +20,15 @@ static struct equipoise_map map;
 static struct cpumask all = {};
 static struct task_struct task = { .pid = 1, .cpus_ptr = &all };
 static struct fair_entity entity;
-static struct equipoise_kernel kernel = { .nr_cpu_ids = 8, .rqs = rqs };
+/* The last recorded decision. */
+u32 decided;
+s64 numbers[EXPLAINED_NUMBERS];
+static void record(void *k, u32 decision, s32 pid, s32 cpu, const s64 *recorded)
+{
+	decided = decision;
+	__builtin_memcpy(numbers, recorded, sizeof(numbers));
+}
+static struct equipoise_kernel kernel = { .nr_cpu_ids = 8, .rqs = rqs, .explain = record };
 
 void set_util(u32 cpu, u64 util)
 {
@@ -78,6 +88,15 @@ impl Scheduler {
         u32::try_from(unsafe { ask(util, prev_cpu) }).unwrap()
     }
 
+    /// The name and the numbers of the decision about a task of `util` that was on `prev_cpu`.
+    fn why(&self, util: u64, prev_cpu: u32) -> (&'static str, [i64; 4]) {
+        self.ask(util, prev_cpu);
+        let decided: Symbol<*const u32> = unsafe { self.0.get(b"decided") }.unwrap();
+        let numbers: Symbol<*const [i64; 4]> = unsafe { self.0.get(b"numbers") }.unwrap();
+        let decision = Decision::find(unsafe { **decided }).unwrap();
+        (decision.name, unsafe { **numbers })
+    }
+
     fn number(&self, name: &str, domain: u32, state: u32) -> u64 {
         let number: Symbol<unsafe extern "C" fn(u32, u32) -> u64> =
             unsafe { self.0.get(name.as_bytes()) }.unwrap();
@@ -125,6 +144,34 @@ fn a_task_goes_where_there_is_most_room() {
         scheduler.set_util(cpu, 290);
     }
     assert!(A15.contains(&scheduler.ask(50, 4)));
+}
+
+/// The recorded powers are those of the CPUs that the words name.
+#[test]
+fn the_reason_names_the_costs_on_the_chosen_cpu_and_on_the_other() {
+    let scheduler = Scheduler::new();
+    let (moves, [util, cheap, prev, dear]) = scheduler.why(100, 4);
+    assert_eq!((moves, util, prev), ("least_energy", 100, 4));
+    assert!(0 < cheap && cheap < dear, "{cheap} {dear}");
+    let (stays, [_, here, other, there]) = scheduler.why(100, 1);
+    assert_eq!((stays, here), ("least_energy_stays", cheap));
+    assert!(other != 1 && here <= there, "{other}: {here} {there}");
+    // The other CPUs of its kind cost more only because they need a higher frequency.
+    for cpu in A7.filter(|&cpu| cpu != 1) {
+        scheduler.set_util(cpu, 290);
+    }
+    let (stays, [_, here, other, there]) = scheduler.why(100, 1);
+    assert_eq!(stays, "least_energy_stays");
+    assert!(A15.contains(&(other as u32)) && here < there);
+    // CPU 0 is too slow, and the task fits CPU 4 alone.
+    let (moves, [.., there]) = scheduler.why(320, 0);
+    assert_eq!((moves, there), ("least_energy", -1));
+    for cpu in A15.skip(1) {
+        scheduler.set_util(cpu, 900);
+    }
+    assert_eq!(scheduler.why(320, 4).0, "fits_nowhere_else");
+    scheduler.set_util(4, 900);
+    assert_eq!(scheduler.why(320, 0).0, "fits_nowhere_else");
 }
 
 #[test]

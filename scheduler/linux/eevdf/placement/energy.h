@@ -167,6 +167,7 @@ __noinline s32 find_energy_efficient_cpu(struct task_struct *p __arg_trusted, u3
 {
 	forget_origin(prev_cpu);
 	struct eas_env *env = &eas_envs[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];
+	/* The cost of the task on prev_cpu, and its lowest cost on another CPU; ~0 if it does not fit. */
 	u64 prev_delta = ~0ULL, best_delta = ~0ULL, max = power_orig_of(prev_cpu), irq = cpu_util_irq(prev_cpu);
 	struct fair_entity *se = entity_of(p);
 	s32 best = -1;
@@ -193,24 +194,27 @@ __noinline s32 find_energy_efficient_cpu(struct task_struct *p __arg_trusted, u3
 			if (energy < base)
 				return prev_cpu;
 			prev_delta = energy - base;
-			if (prev_delta < best_delta)
-				best_delta = prev_delta;
 		}
 		if (env->max_spare_cpu >= 0 && env->max_spare > env->prev_spare) {
 			energy = compute_energy(env, pd, env->max_spare_cpu);
 			if (energy < base)
 				return prev_cpu;
-			if (best >= 0 && energy - base >= best_delta)
+			if (energy - base >= best_delta)
 				continue;
 			best_delta = energy - base;
 			best = env->max_spare_cpu;
 		}
 	}
 	/* Take a CPU that fits where the old CPU does not, or a CPU that costs less. */
-	if (best < 0 || best_delta >= prev_delta)
-		best = prev_cpu;
-	explain(least_energy, p->pid, best, task_util_est(se), best_delta, prev_cpu, prev_delta);
-	return best;
+	if (best >= 0 && best_delta < prev_delta) {
+		explain(least_energy, p->pid, best, task_util_est(se), best_delta, prev_cpu, prev_delta);
+		return best;
+	}
+	if (best >= 0)
+		explain(least_energy_stays, p->pid, prev_cpu, task_util_est(se), prev_delta, best, best_delta);
+	else
+		explain(fits_nowhere_else, p->pid, prev_cpu, task_util_est(se));
+	return prev_cpu;
 }
 
 #endif /* __EQUIPOISE_ENERGY_H */
