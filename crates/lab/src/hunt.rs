@@ -6,9 +6,10 @@ mod score;
 
 pub use score::{Against, By, Question, STOPPED, Victim};
 
-use crate::{Failure, limit_s};
-use load::Load;
-use machine::Machine;
+use crate::Failure;
+use crate::limit::limit_on;
+use load::{Load, Task};
+use machine::{CpuMask, Machine};
 use rayon::prelude::*;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -236,25 +237,46 @@ impl Hunt<'_> {
     }
 }
 
-/// The shortest possible time of `load` on `machine`, in s: the time of its longest thread on the
-/// fastest CPU or, if this is longer, the time of all its work on all CPUs.
+/// The shortest possible time of `load` on `machine`, in s: the time of its longest thread on the fastest CPU that the
+/// thread may use or, if this is longer, the time of the threads that may use no CPU outside some CPUs, on these CPUs.
 fn shortest_s(machine: &Machine, load: &Load) -> f64 {
-    let work_us: u64 = load.demands().map(|(work, _)| work).sum();
-    let longest_us = load.demands().map(|(_, time)| time).max().unwrap_or(0);
-    let work = CpuBound {
-        work: work_us * 1000,
-        serial: 0,
-        parallelism: load.threads() as usize,
-        metric: 0,
+    let all = machine.all_cpus();
+    let cpus_of = |task: &Task| match &task.cpus[..] {
+        [] => all,
+        cpus => cpus.iter().copied().collect(),
     };
-    limit_s(&work, machine).max(longest_us as f64 / 1e6)
+    let on = |cpus: &CpuMask| {
+        let bound = load
+            .tasks
+            .iter()
+            .filter(|task| cpus_of(task).is_subset(cpus));
+        let work_us: u64 = bound.clone().map(Task::work_us).sum();
+        let work = CpuBound {
+            work: work_us * 1000,
+            serial: 0,
+            parallelism: bound.map(|task| task.instances as usize).sum(),
+            metric: 0,
+        };
+        limit_on(&work, machine, cpus)
+    };
+    let longest_s = |task: &Task| {
+        let speeds = cpus_of(task);
+        let speeds = speeds.iter().map(|cpu| machine.thread_speed(cpu, 1));
+        let speed = f64::from(speeds.max().unwrap_or(1)) / f64::from(1 << 20);
+        task.time_us(speed) / 1e6
+    };
+    let times = load
+        .tasks
+        .iter()
+        .map(|task| on(&cpus_of(task)).max(longest_s(task)));
+    times.fold(on(&all), f64::max)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{Scheduler, Start};
-    use load::{Class, Event, Phase, Task};
+    use load::{Class, Event, Phase};
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
 
@@ -278,6 +300,36 @@ mod tests {
         };
         assert_eq!(shortest_s(&machine, &load(4)), 1.0);
         assert!((shortest_s(&machine, &load(8)) - 8.0 / 5.0).abs() < 1e-4);
+    }
+
+    /// Two threads that may use one slow CPU of tc2 have no use for the other CPUs.
+    #[test]
+    fn the_shortest_time_is_on_the_cpus_that_threads_may_use() {
+        let machine = Machine::find("tc2").unwrap();
+        let task = |cpus: Vec<usize>, events: Vec<Event>| Task {
+            instances: 2,
+            class: Class::Other { nice: 0 },
+            cpus,
+            delay_us: 0,
+            phases: vec![Phase { loops: 1, events }],
+        };
+        let load = |tasks| Load {
+            tasks,
+            endless: false,
+            realtime: false,
+        };
+        let slow = 33.5 / 16.47;
+        let (run, sleep) = (Event::Run(1_000_000), Event::Sleep(1_000_000));
+        let near = |tasks, expected: f64| {
+            let found = shortest_s(&machine, &load(tasks));
+            assert!((found - expected).abs() < 1e-3, "{found} {expected}");
+        };
+        near(vec![task(vec![4], vec![run])], 2.0 * slow);
+        near(vec![task(vec![3, 4], vec![run, sleep])], slow + 1.0);
+        near(
+            vec![task(vec![3, 4], vec![run]), task(vec![], vec![run])],
+            slow,
+        );
     }
 
     /// A load of real-time threads has no thread that is entitled to a share.

@@ -1,18 +1,23 @@
 //! The best possible time on a machine, under any scheduler.
 
-use machine::{Machine, time_for};
+use machine::{CpuMask, Machine, time_for};
 use workload::CpuBound;
 
 /// The time of CPU-bound work, in seconds, if the machine's `parallelism` best CPUs do nothing else
 /// from beginning to end: the work divided by the sum of their speeds. A core's second hardware
 /// thread counts only by the throughput that it adds. The best CPU does the serial part alone.
 pub fn limit_s(work: &CpuBound, machine: &Machine) -> f64 {
-    let mut speeds: Vec<u32> = machine
-        .all_cpus()
+    limit_on(work, machine, &machine.all_cpus())
+}
+
+/// As [`limit_s`], for work that may use only `cpus`.
+pub(crate) fn limit_on(work: &CpuBound, machine: &Machine, cpus: &CpuMask) -> f64 {
+    let mut speeds: Vec<u32> = cpus
         .iter()
         .map(|cpu| {
             let before = machine
                 .siblings(cpu)
+                .and(cpus)
                 .iter()
                 .take_while(|&other| other < cpu)
                 .count();

@@ -65,16 +65,26 @@ impl Event {
 }
 
 impl Phase {
-    /// The time of the phase's loops on the fastest CPU, in us.
-    fn time_us(&self) -> u64 {
-        let (mut busy, mut timer) = (0, 0);
+    /// The work of the phase's loops, in us of the fastest CPU.
+    fn work_us(&self) -> u64 {
+        let runs = self.events.iter().map(|event| match event {
+            Event::Run(us) => *us,
+            _ => 0,
+        });
+        self.loops * runs.sum::<u64>()
+    }
+
+    /// The time of the phase's loops on a CPU of this speed relative to the fastest, in us.
+    fn time_us(&self, speed: f64) -> f64 {
+        let (mut busy, mut timer) = (0.0, 0.0);
         for event in &self.events {
             match *event {
-                Event::Run(us) | Event::Sleep(us) => busy += us,
-                Event::Timer(us) => timer += us,
+                Event::Run(us) => busy += us as f64 / speed,
+                Event::Sleep(us) => busy += us as f64,
+                Event::Timer(us) => timer += us as f64,
             }
         }
-        self.loops * busy.max(timer)
+        self.loops as f64 * f64::max(busy, timer)
     }
 }
 
@@ -153,7 +163,7 @@ impl Load {
                     loops: 1,
                     events: phase.events.clone(),
                 };
-                let most = (MAX_THREAD_US / phases / once.time_us().max(1)).max(1);
+                let most = (MAX_THREAD_US / phases / (once.time_us(1.0) as u64).max(1)).max(1);
                 if !endless {
                     phase.loops = phase.loops.min(most);
                 }
@@ -164,23 +174,6 @@ impl Load {
     /// The number of threads.
     pub fn threads(&self) -> u32 {
         self.tasks.iter().map(|task| task.instances).sum()
-    }
-
-    /// The work of each thread, and the thread's time on the fastest CPU with sleeps and delay, in us.
-    pub fn demands(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.tasks.iter().flat_map(|task| {
-            let time: u64 = task.phases.iter().map(Phase::time_us).sum();
-            let work = task.phases.iter().map(|phase| {
-                let events = phase.events.iter();
-                let runs = events.map(|event| match event {
-                    Event::Run(us) => *us,
-                    _ => 0,
-                });
-                phase.loops * runs.sum::<u64>()
-            });
-            let demand = (work.sum(), task.delay_us + time);
-            (0..task.instances).map(move |_| demand)
-        })
     }
 
     /// The loads that are simpler by one step, largest steps first.
@@ -266,6 +259,17 @@ impl Load {
 }
 
 impl Task {
+    /// The work of all threads, in us of the fastest CPU.
+    pub fn work_us(&self) -> u64 {
+        u64::from(self.instances) * self.phases.iter().map(Phase::work_us).sum::<u64>()
+    }
+
+    /// The time of a thread, with its delay and sleeps, alone on a CPU of this speed relative to the fastest, in us.
+    pub fn time_us(&self, speed: f64) -> f64 {
+        let phases = self.phases.iter().map(|phase| phase.time_us(speed));
+        self.delay_us as f64 + phases.sum::<f64>()
+    }
+
     fn write(&self, text: &mut String, nr: usize, endless: bool) {
         let mut lines = Vec::new();
         if self.instances > 1 {
