@@ -16,7 +16,7 @@ macro_rules! say {
 }
 
 /// Prints a line on standard error that may have colours. Text from outside must have been escaped before. The exit
-/// status also reports an error, so a command goes on if nobody can read the line.
+/// status also reports an error, so a command goes on if the line cannot be written.
 pub fn say_styled(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }

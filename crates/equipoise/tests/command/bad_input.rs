@@ -285,7 +285,7 @@ const BUSY: [&str; 9] = [
     "busy:duration=0.01",
 ];
 
-/// The exit status does not depend on whether anybody reads the message.
+/// The exit status does not depend on whether the message can be written.
 #[test]
 fn a_message_that_goes_nowhere_changes_nothing() {
     let full = || std::fs::File::create("/dev/full").unwrap();
