@@ -345,7 +345,7 @@ mod tests {
         assert!(message(&whole).contains("b.tar.zst: "));
         let mut unfit = bundle(false);
         unfit.outcome.schedulers = vec![0, 1];
-        assert!(message(&written(&unfit)).contains("do not fit"));
+        assert!(message(&written(&unfit)).contains("do not match the schedulers"));
         unfit.version = 9;
         assert!(message(&written(&unfit)).contains("version 9; this program reads version 1"));
         let nowhere = Bundle::read(Path::new("/nowhere"))
