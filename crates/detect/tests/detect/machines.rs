@@ -172,7 +172,7 @@ fn two_dies_with_unlike_caches() {
     assert!(
         warnings
             .iter()
-            .any(|warning| warning.contains("ranks CPUs")),
+            .any(|warning| warning.contains("a ranking of CPUs")),
         "{warnings:?}"
     );
     let of = |cpu: usize| machine.priorities[cpu];

@@ -274,7 +274,7 @@ fn compare_keeps_its_contract() {
 
 #[test]
 fn tables_and_pages_have_all_rows_and_columns() {
-    let args = ["reproduce", "--runs", "2", "--rows", "sysbench_*"];
+    let args = words("reproduce mixed-capacity --runs 2 --rows sysbench_*");
     let names = [
         "3.9-rc2",
         "+shi+patches",
@@ -322,7 +322,7 @@ fn jobs_have_no_influence() {
     let two = words("--policy capacity --runs 5 --format json --jobs 2");
     assert_eq!(stdout(&compare(&one)), stdout(&compare(&two)));
 
-    let args = words("reproduce --runs 2 --rows sysbench_2t --format json");
+    let args = words("reproduce mixed-capacity --runs 2 --rows sysbench_2t --format json");
     let one = stdout(&[&args[..], &["--jobs", "1"]].concat());
     let two = stdout(&[&args[..], &["--jobs", "2"]].concat());
     assert_eq!(one, two);
