@@ -38,10 +38,11 @@ static __always_inline void note_family(struct cpu_state *this, const struct tas
 	this->family_at = now;
 }
 
-/* No family has competed for @this until @now. */
-static __always_inline void init_family(struct cpu_state *this, u64 now)
+/* No family has competed for @this until @now, and no crowd has come: a time of 0 would look recent just after the
+ * clock begins. */
+static __always_inline void init_crowd(struct cpu_state *this, u64 now)
 {
-	this->family_at = now - ALONE_FOR;
+	this->family_at = this->crowd_at = now - ALONE_FOR;
 }
 
 /* Has a member of a crowd come to wait for @this shortly before @now? */

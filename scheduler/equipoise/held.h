@@ -183,15 +183,25 @@ static int run_refill(void *timers, int *share, struct scheduler_timer *timer)
 	return 0;
 }
 
-/* Gives @share its timer. */
-static __always_inline void init_refill(u32 share)
+/* Gives the new group @cgrp its timer. */
+static __always_inline void init_refill(struct cgroup *cgrp)
 {
+	u32 share = own_share(cgrp);
 	struct scheduler_timer *timer = bpf_map_lookup_elem(&refills, &share);
 
-	if (!timer)
+	if (!share || !timer)
 		return;
 	bpf_timer_init(&timer->timer, &refills, CLOCK_MONOTONIC);
 	bpf_timer_set_callback(&timer->timer, run_refill);
+}
+
+/* The limit of @cgrp, which has a timer, changes or is set for the first time; see limit_share(). */
+static __always_inline void limit_group(struct cgroup *cgrp, u64 period_us, u64 quota_us, u64 burst_us)
+{
+	u32 share = own_share(cgrp);
+
+	if (share)
+		limit_share(share, period_us, quota_us, burst_us);
 }
 
 #endif /* __EQUIPOISE_HELD_H */

@@ -497,11 +497,10 @@ void BPF_STRUCT_OPS(equipoise_disable, struct task_struct *p)
 s32 BPF_STRUCT_OPS(equipoise_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
 {
 	s32 err = init_share(cgrp, args->weight, bpf_core_field_exists(args->sched_idle) && args->sched_idle);
-	u32 share = err ? 0 : own_share(cgrp);
 
-	if (share && bpf_core_field_exists(args->bw_quota_us)) {
-		init_refill(share);
-		limit_share(share, args->bw_period_us, args->bw_quota_us, args->bw_burst_us);
+	if (!err && bpf_core_field_exists(args->bw_quota_us)) {
+		init_refill(cgrp);
+		limit_group(cgrp, args->bw_period_us, args->bw_quota_us, args->bw_burst_us);
 	}
 	return err;
 }
@@ -527,10 +526,7 @@ void BPF_STRUCT_OPS(equipoise_cgroup_set_idle, struct cgroup *cgrp, bool idle)
 
 void BPF_STRUCT_OPS(equipoise_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us, u64 quota_us, u64 burst_us)
 {
-	u32 share = own_share(cgrp);
-
-	if (share)
-		limit_share(share, period_us, quota_us, burst_us);
+	limit_group(cgrp, period_us, quota_us, burst_us);
 }
 
 void BPF_STRUCT_OPS(equipoise_cgroup_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)
@@ -563,11 +559,9 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(equipoise_init)
 	bpf_for(i, 0, HELD_QUEUES)
 		if (!err)
 			err = scx_bpf_create_dsq(held_dsq(i), -1);
-	bpf_for(cpu, 0, nr_cpus()) {
-		init_family(cpu_at(cpu), bpf_ktime_get_ns());
+	bpf_for(cpu, 0, nr_cpus())
 		if (!err)
 			err = init_turn(cpu) ?: init_follow(cpu);
-	}
 	return err;
 }
 

@@ -277,7 +277,6 @@ static __always_inline void show_running(struct cpu_state *this, const struct ta
 {
 	WRITE_ONCE(this->pid, p->pid);
 	WRITE_ONCE(this->burst, burst_of(t));
-	this->after_wakeup = t->after_wakeup;
 	WRITE_ONCE(this->arrived, t->cluster != this->cluster);
 	WRITE_ONCE(this->runs_bound, t->bound_to);
 	WRITE_ONCE(this->progress, progress_of(t, this->charged_at));
@@ -293,6 +292,7 @@ static __always_inline void begin_turn(struct task_struct *p, struct task_state 
 {
 	struct cpu_state *this = cpu_at(cpu);
 
+	this->after_wakeup = t->after_wakeup;
 	this->woke_at = 0;
 	if (!t->fair.weight) {
 		move_to_clock(p, t, cpu, this->charged_at);

@@ -122,8 +122,7 @@ static __always_inline void refill_share(u32 share)
 	start_refill(share, until_refill(b, now));
 }
 
-/* Limits the group @share, which has a timer. A quota of ~0 means no limit. A new limit starts with a full quota,
- * and no task waits for the old one. */
+/* A quota of ~0 means no limit. A new limit starts with a full quota, and no task waits for the old one. */
 static __always_inline void limit_share(u32 share, u64 period_us, u64 quota_us, u64 burst_us)
 {
 	struct bandwidth *b = limit_at(share);

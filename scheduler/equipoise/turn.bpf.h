@@ -80,8 +80,7 @@ static __always_inline s32 init_turn(u32 cpu)
 {
 	s32 err = init_timer(&turn_timers, cpu);
 
-	/* No crowd has come yet: a time of 0 would look recent just after the clock begins. */
-	cpu_at(cpu)->crowd_at = bpf_ktime_get_ns() - ALONE_FOR;
+	init_crowd(cpu_at(cpu), bpf_ktime_get_ns());
 	if (!err)
 		set_timer(&turn_timers, cpu, end_turn);
 	return err;
