@@ -11,8 +11,8 @@ PART := tests/part
 # loads a policy of each scheduler into the newest one, in addition to the tests in the oldest one, which
 # vm/build-kernel builds.
 KERNELS := 6.16.12 6.17.13 6.18.15 6.19.14 7.0.13 7.2.13 7.3.4
-# The tests in a guest that any change may break, long ones first; test-vm runs all tests in a guest, in full.
-# mixed-load loads every policy.
+# The tests in a guest that any change may break, long ones first; test-vm runs all tests in a guest, in full, with
+# every policy.
 VM_TESTS := capacity hotplug mixed-load starvation verifier@$(lastword $(KERNELS)) cgroups fairness record cage affinity clients smoke scx-simple
 
 .PHONY: ablate properties run quick check checks test test-all properties test-python test-package pristine fuzz test-corpus misbehave soak soak-vm objects record-decisions docs book install matrix field cost mutants sensitivity bench bench-import vm-kernel test-vm test-kernels bench-vm predict format check-format check-prose check-licenses check-tools lint tools

@@ -5,6 +5,8 @@
 sched_ext=/sys/kernel/sched_ext
 loader=$(command -v scx_equipoise || echo target/debug/scx_equipoise)
 policies=$("$loader" --policy '?' 2>&1 | sed -n 's/.*help: expected \(.*\), or the path of.*/\1/p' | tr -d ,)
+# With vm/test --quick, tests that load many policies load one of each scheduler.
+[ -z "${VM_QUICK:-}" ] || policies='equipoise eevdf cfs'
 loader_log=$(mktemp)
 # The time limit for an attachment, s. The limit is generous, because the host may be busy, and only ends a hanging
 # test. In a guest that counts instructions, busy CPUs take turns, so the limit grows with their number.

@@ -1,4 +1,5 @@
-//! rt-app's own example files (Debian package rt-app), each under every policy.
+//! rt-app's own example files (Debian package rt-app), each under every policy. The examples `*-long.json` are left
+//! out: they have the threads of `*-short.json`, for a hundred times as long.
 
 use crate::common::{run, text};
 use policy::Policy;
@@ -13,10 +14,10 @@ fn examples(folder: &Path, found: &mut Vec<PathBuf>) {
         let path = entry.unwrap().path();
         if path.is_dir() && path.file_name().is_some_and(|name| name != "merge") {
             examples(&path, found);
-        } else if path
-            .extension()
-            .is_some_and(|extension| extension == "json")
-        {
+            continue;
+        }
+        let name = path.to_string_lossy();
+        if name.ends_with(".json") && !name.ends_with("-long.json") {
             found.push(path);
         }
     }
