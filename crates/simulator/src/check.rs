@@ -58,13 +58,13 @@ struct Runnable {
     ext: u32,
 }
 
-/// The computing of a task.
+/// The computation of a task.
 #[derive(Clone, Copy, Default)]
 struct Work {
     /// The requested work, or CPU time if `own_time`.
     asked: u64,
     own_time: bool,
-    /// The work done, in 1/2^20.
+    /// The work done, in units of 1/2^20.
     done: u128,
     /// The number of pieces in which the work was done; each may round by one unit.
     pieces: u128,

@@ -131,13 +131,13 @@ pub struct Autogroup {
     pub id: u64,
 }
 
-/// The memory of a process, of which a scheduler sees only whether it is another one's.
+/// The memory of a process. A scheduler can only compare its address with that of another process's memory.
 #[repr(C)]
 pub struct MmStruct {
     pub id: Cell<u64>,
 }
 
-/// The user of a task: its IDs, real and effective.
+/// The user of a task: the real and the effective ID.
 #[repr(C)]
 pub struct Cred {
     pub uid: u32,

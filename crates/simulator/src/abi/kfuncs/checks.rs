@@ -232,7 +232,7 @@ pub fn locked_cpu(kernel: &Kernel<'_>) -> Option<usize> {
     (!unlocked && cpu < kernel.cpus.len()).then_some(cpu)
 }
 
-/// `scx_kf_arg_task_ok()` or, in Linux 6.12, `scx_kf_allowed_on_arg_tasks()`: is the current op one for `task`?
+/// `scx_kf_arg_task_ok()` or, in Linux 6.12, `scx_kf_allowed_on_arg_tasks()`: is `task` a subject of the current op?
 pub fn is_subject(kernel: &mut Kernel<'_>, task: TaskPtr) -> bool {
     const ON_TASKS_6_12: u32 = kf::REST | kf::SELECT_CPU | kf::DISPATCH | kf::CPU_RELEASE;
     if !kernel.scx.is_7_3() && !allowed(kernel, ON_TASKS_6_12, "scx_bpf_task_cgroup") {
