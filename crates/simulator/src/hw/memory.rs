@@ -1,5 +1,6 @@
-//! Memory that CPUs share: the cost of reading a runqueue that another CPU changed, of changing one that others read,
-//! and of taking a contended lock. There are such costs only on a machine that describes them ([`machine::Memory`]).
+//! Memory that CPUs share: the cost of reading a runqueue that another CPU changed, of changing a runqueue that other
+//! CPUs read, and of taking a contended lock. There are such costs only on a machine that describes them
+//! ([`machine::Memory`]).
 //!
 //! The fields of a runqueue that other CPUs read are in four cache lines of Linux 3.10's `struct
 //! rq`: the lock with `nr_running`, and `wake_list`, which belong to the kernel here; the load, and
@@ -38,8 +39,8 @@ pub struct Memory {
     held: [Option<(usize, Turn)>; 2],
 }
 
-/// The cost, in ns, of several lines requested together, given that of one line: each further line costs a fifth, as in
-/// a working set (the machines' `refill_near_ns` and `refill_far_ns`).
+/// The cost, in ns, of several lines requested together, given the cost of one line: each further line costs a fifth,
+/// as in a working set (the machines' `refill_near_ns` and `refill_far_ns`).
 #[inline]
 fn together(ns: u64, lines: u64) -> u64 {
     ns + ns * (lines - 1) / 5

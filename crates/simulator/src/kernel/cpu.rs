@@ -7,8 +7,7 @@ use crate::per_cpu::PerCpu;
 use machine::{Costs, Machine, time_for};
 use std::collections::VecDeque;
 
-/// One CPU of the simulated machine. Its size is a power of two, so that the address of a CPU takes
-/// one shift.
+/// One CPU of the simulated machine. Its size is a power of two, so that one shift computes the address of a CPU.
 #[repr(C, align(512))]
 #[derive(Default)]
 pub struct Cpu {
@@ -58,7 +57,7 @@ pub struct Cpu {
 const _: () = assert!(std::mem::offset_of!(Cpu, kernel_speed) == 64);
 
 impl Cpu {
-    /// Like `busy_ns`, with the time of the current task up to `now`.
+    /// `busy_ns` plus the time of the current task up to `now`.
     pub fn busy_until(&self, now: u64) -> u64 {
         let current = self.curr.map_or(0, |_| now - self.busy_since);
         self.busy_ns + current

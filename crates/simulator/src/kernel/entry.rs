@@ -22,8 +22,8 @@ impl Kernel<'_> {
         self.update_rq_clock(cpu);
     }
 
-    /// Sets the clocks of the CPU's runqueue to the time: `update_rq_clock()`. Returns `clock_task`, which differs from
-    /// `clock` by the time of interrupts if the kernel accounts it.
+    /// Sets the clocks of the CPU's runqueue to the current time: `update_rq_clock()`. Returns `clock_task`, which
+    /// differs from `clock` by the time of interrupts if the kernel accounts it.
     #[inline]
     pub fn update_rq_clock(&mut self, id: usize) -> u64 {
         let now = self.now();
@@ -176,7 +176,7 @@ impl Kernel<'_> {
         ns
     }
 
-    /// The transfer time of a cache line that CPU `from` has written to CPU `to`, in ns.
+    /// The time, in ns, until CPU `to` has a cache line that CPU `from` has written.
     #[inline]
     pub fn refill_ns(&self, from: usize, to: usize) -> u64 {
         let costs = &self.cpus[to].costs;
@@ -298,7 +298,7 @@ impl Kernel<'_> {
         self.bpf.table().spent
     }
 
-    /// As [`Kernel::spent`], and resets it.
+    /// Returns [`Kernel::spent`] and resets it to 0.
     #[inline]
     pub fn take_spent(&mut self) -> u64 {
         let ns = std::mem::take(&mut self.bpf.table_mut().spent);
@@ -373,9 +373,9 @@ impl Kernel<'_> {
         });
     }
 
-    /// Charges the running code for waking `waiter`, of which it changes three lines one after another: the entry on
-    /// its stack in the list of waiters, its state, and its `pi_lock`. The last two are changed even if the waiter is
-    /// awake already (`try_to_wake_up()`).
+    /// Charges the running code for waking `waiter` and changing three lines of that task, one after another: the entry
+    /// on the task's stack in the list of waiters, its state, and its `pi_lock`. The last two are changed even if the
+    /// waiter is awake already (`try_to_wake_up()`).
     pub fn fetch_waiter(&mut self, waiter: TaskPtr) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
             3 * memory.fetch_ns(waiter.cpu(), code.cpu)
