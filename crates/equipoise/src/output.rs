@@ -54,8 +54,8 @@ pub struct Staged {
 }
 
 impl Staged {
-    /// Adds a file with the output of `fill`, which will get the name `path` or, if another of these files has it, the
-    /// next free one, such as `path.2.txt`. Returns the name.
+    /// Adds a file with the output of `fill`, which will get the name `path` or, if another of these files has that
+    /// name, the next free name, such as `path.2.txt`. Returns the name.
     pub fn add(
         &mut self,
         path: &Path,

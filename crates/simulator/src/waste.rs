@@ -70,7 +70,7 @@ struct Streak {
 
 /// Tasks by their affinity.
 struct Groups {
-    /// Every affinity that tasks have had. The tasks of the first one, which is that of all CPUs, are not counted.
+    /// Every affinity that tasks have had. The tasks of the first affinity, which allows all CPUs, are not counted.
     list: Vec<Group>,
     /// The number of runnable tasks in the groups after the first one.
     bound: usize,

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// All runs stay in memory until the last one has finished; more runs would not fit.
 const MAX_RUNS: i64 = 100_000;
-/// Each job is a thread; hardly any computer has as many CPUs.
+/// Each job is a thread, and hardly any computer has more CPUs than this.
 const MAX_JOBS: i64 = 1024;
 
 /// The options for the number of runs.
@@ -75,7 +75,7 @@ impl Explain {
 }
 
 impl Runs {
-    /// The number of runs on the command line; without one, `usual`. The runs have no noise.
+    /// The number of runs on the command line, or `usual` if there is none. The runs have no noise.
     pub fn or(&self, usual: Option<u32>) -> lab::Runs {
         lab::Runs {
             count: self.runs.or(usual).unwrap_or(DEFAULT_RUNS),

@@ -33,8 +33,8 @@ pub(super) struct Periodic {
     periods: String,
 }
 
-/// The two schedulers whose drawings are open at first: the best and the worst one for the first goal for which one is
-/// worse than another, or else the first two schedulers.
+/// The two schedulers whose drawings are open at first: the best and the worst scheduler for the first goal in which a
+/// scheduler is worse than another, or else the first two schedulers.
 pub(super) fn opened(comparison: &Comparison) -> Vec<usize> {
     let findings = comparison.findings();
     let mut goals = findings.verdict.goals.iter();

@@ -66,8 +66,8 @@ impl Watchdog {
             .collect();
     }
 
-    /// The message at `now`, in ns, about the tasks of `waiting` that have not run for long, although their CPUs were
-    /// idle.
+    /// The message at `now`, in ns, about the tasks of `waiting` that have not run for a long time, although their CPUs
+    /// were idle.
     pub fn idle_stall(&self, now: u64, waiting: impl Iterator<Item = TaskPtr>) -> Option<String> {
         let for_long = |since: u64| now - since >= IDLE_TIMEOUT_NS;
         let stalled = |task: &TaskPtr| {
