@@ -59,7 +59,7 @@ static int run_hrtick(void *timers, int *key, struct scheduler_timer *timer)
 	return 0;
 }
 
-/* Timers that replace the ticks while a task of a higher class has the CPU, which sched_ext does not report. */
+/* Timers that replace the ticks that sched_ext does not report, while a task of a higher class has the CPU. */
 CPU_TIMERS(class_timers);
 
 static int run_class_tick(void *timers, int *key, struct scheduler_timer *timer)

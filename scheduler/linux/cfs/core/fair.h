@@ -306,8 +306,8 @@ static __noinline bool preempts_in_queues(struct fair_rq *rq, const struct task_
 
 /*
  * Should @p, which has become runnable on the CPU of @rq, preempt the running task? If so, the CPU has to
- * reschedule. A task that preempts becomes the next buddy, because it may not be the leftmost one. If many tasks
- * wait, the preempted task becomes the last buddy, because its cache is still warm.
+ * reschedule. A task that preempts becomes the next buddy, because it may not be the leftmost task. If many tasks wait,
+ * the preempted task becomes the last buddy, because its cache is still warm.
  */
 static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, const struct task_struct *p,
 						 const struct fair_entity *se, u64 now)

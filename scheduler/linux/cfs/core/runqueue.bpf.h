@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Runqueues: the scheduling state of one CPU, and the part of that state that other CPUs may read. The tasks are in
- * the CPU's dispatch queue, ordered by vruntime, whose id is the CPU's number.
+ * Runqueues: the scheduling state of one CPU, and the part of that state that other CPUs may read. The tasks are in the
+ * CPU's dispatch queue, which is ordered by vruntime and whose id is the CPU's number.
  *
  * Another CPU may change nr_running and the load sums (atomically) and leave notes (active_balance, next_pid, ...).
  * The CPU itself writes everything else. While the CPU is idle, the CPU that balances for it writes this instead.
@@ -68,7 +68,7 @@ struct fair_rq {
 	bool need_resched;
 	/* Whether a queue above curr has used up its time (cpu.max). */
 	bool curr_throttled;
-	/* Whether curr yields, so that it is not picked unless that is too unfair. */
+	/* Whether curr yields, so that it is picked only if the next task is too far ahead of it. */
 	bool skip;
 	/* Whether the CPU is inside ops.dispatch(), where an arriving task needs no preemption. */
 	bool dispatching;
@@ -83,7 +83,7 @@ struct fair_rq {
 	u32 next_group;
 	u32 last_group;
 
-	/* The load over the last ticks, as averages that are slower from index to index. */
+	/* The load over the last ticks, as averages that become slower with the index. */
 	u64 cpu_load[CPU_LOAD_IDX_MAX];
 	/* The time of the last update of these averages, in jiffies. */
 	u64 last_load_update_tick;

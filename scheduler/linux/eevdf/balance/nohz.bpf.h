@@ -136,8 +136,7 @@ __noinline s32 find_new_ilb(void)
 }
 
 /*
- * At a tick of @cpu: if there is a reason, makes an idle CPU serve all idle CPUs (@flags of
- * nohz_idle_balance()).
+ * Makes an idle CPU serve all idle CPUs (@flags of nohz_idle_balance()), if a tick of @cpu finds a reason.
  */
 static __always_inline void nohz_balancer_kick(u32 cpu, u64 jiffies)
 {

@@ -4,10 +4,10 @@
  * their defaults: PLACE_LAG, PLACE_DEADLINE_INITIAL, PLACE_REL_DEADLINE, RUN_TO_PARITY, PREEMPT_SHORT,
  * WAKEUP_PREEMPTION.
  *
- * A task's vruntime is its CPU time divided by its weight. V is the weighted average over the runnable tasks, which
- * is the vruntime that each would have if all ran at the same time. A task with a vruntime of at most V is
- * eligible, and V minus its vruntime is its lag. Each task requests a slice, its own (sched_attr::sched_runtime) or
- * the default one. Its deadline is the vruntime at which it will have received that slice.
+ * A task's vruntime is its CPU time divided by its weight. V is the weighted average of the runnable tasks' vruntimes,
+ * which is the vruntime that each task would have if all ran at the same time. A task with a vruntime of at most V is
+ * eligible, and V minus its vruntime is its lag. Each task requests a slice, its own (sched_attr::sched_runtime) or the
+ * default one. Its deadline is the vruntime at which it will have received that slice.
  */
 #ifndef __EQUIPOISE_EEVDF_H
 #define __EQUIPOISE_EEVDF_H
@@ -254,7 +254,7 @@ static __noinline void enqueue_in_group(struct fair_entity *se, u32 cpu, bool st
 	se->h_idle = se->idle_policy || in_idle_group(se->group);
 }
 
-/* @se leaves the runqueue of its CPU or, if it is @delayed, goes to sleep and still counts. */
+/* Lets @se leave the runqueue of its CPU or, if it is @delayed, go to sleep and still count. */
 static __noinline void dequeue_in_group(const struct fair_entity *se, bool delayed)
 {
 	if (delayed) {

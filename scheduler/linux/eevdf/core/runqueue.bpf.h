@@ -91,7 +91,7 @@ struct eevdf_queue {
 	u32 moves_done;
 	/* The weighted average of vruntime (V) when it was last computed. */
 	u64 zero_vruntime;
-	/* The number of entities; by slice_class(), the number of those that request another slice than the
+	/* The number of entities. For each slice_class(), the number of entities that request a slice other than the
 	 * default, and that slice, in ns.
 	 */
 	u32 nr;
@@ -157,8 +157,8 @@ struct fair_rq {
 	u64 hrtick_armed;
 
 	/*
-	 * The clocks, in ns: without interrupts; scaled by the CPU's speed; and the time lost because idle time did
-	 * not suffice to catch up.
+	 * The clocks, in ns: the time without interrupts; that time scaled by the CPU's speed; and the time lost
+	 * because idle time did not suffice to catch up.
 	 */
 	u64 clock_task;
 	u64 clock_pelt;
