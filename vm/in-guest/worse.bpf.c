@@ -13,7 +13,7 @@
 
 char _license[] SEC("license") = "GPL";
 
-/* Each wakeup computes for this time before the task is queued, ns. */
+/* The time in ns for which each wakeup computes before the task is queued. */
 const volatile u64 delay_ns = 0;
 /* Tasks run on CPU 0 if they may. */
 const volatile bool crowds = false;
