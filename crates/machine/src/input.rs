@@ -352,7 +352,7 @@ fn is_about_line(error: &toml::de::Error) -> bool {
 }
 
 fn bad_toml(file: &str, text: &str, error: &toml::de::Error) -> BadInput {
-    // serde and the TOML parser put their expectation after the last "expected".
+    // serde and the TOML parser put their expectation after the word "expected".
     let (message, expected) = match split_expected(error.message()) {
         Some((message, expected)) => {
             let message = message.trim_end_matches([',', ' ', '\n', ':']);

@@ -54,8 +54,8 @@ pub struct Machine {
     /// Whether the time of interrupts is charged to the task that they interrupt, as in a kernel without
     /// CONFIG_IRQ_TIME_ACCOUNTING.
     pub irq_time_in_tasks: bool,
-    /// If the machine is virtual, and has more CPUs than its host: the number of the host's CPUs, which execute these
-    /// in turn.
+    /// The number of the host's CPUs, which execute the machine's CPUs in turn, if the machine is virtual and has more
+    /// CPUs than its host.
     pub host_cpus: Option<u32>,
     /// The CPUs, in CPU-number order; at least one, at most [`MAX_CPUS`].
     pub cpus: Vec<Cpu>,

@@ -64,7 +64,7 @@ const DONE: usize = 6;
 const WORDS: usize = 7;
 
 impl Setup {
-    /// A thread that first creates `others`.
+    /// A thread that first creates `others` other threads.
     fn thread(self, others: u64) -> TaskSpec {
         let thread = Thread {
             setup: self,

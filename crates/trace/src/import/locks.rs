@@ -254,8 +254,8 @@ fn waits_since(threads: &[Known], (thread, entry): Place) -> Option<u64> {
 }
 
 /// The first step in `steps` at which the thread may have held the mutex that it releases at
-/// `index`, given that another thread has waited since `since`. It is the last step other than
-/// computing and sleeps that ended later.
+/// `index`, given that another thread has waited since `since`. It follows the last step that is neither computing nor
+/// a sleep that ended after `since`; `None` if that last step is a call after `since`.
 fn began(steps: &[Entry], index: usize, since: u64) -> Option<usize> {
     for (before, entry) in steps[..index].iter().enumerate().rev() {
         match entry {
