@@ -4,7 +4,7 @@
 //!
 //! A terminal executes control characters, a reader of a trace takes a line feed for the end of an event, and a
 //! spreadsheet executes cells that begin like a formula. Everywhere, bidirectional controls (CVE-2021-42574) and
-//! invisible characters make a text look like another one.
+//! invisible characters make a text look like another text.
 
 use std::borrow::Cow;
 

@@ -25,7 +25,7 @@ impl Check {
     };
 
     /// Also checks a property that a scheduler may promise: no CPU is idle for longer than `max_ns`
-    /// while another CPU has a waiting task that may run on the idle one.
+    /// while another CPU has a waiting task that may run on the idle CPU.
     pub const fn work_conserving(max_ns: u64) -> Check {
         Check {
             idle_limit_ns: Some(max_ns),

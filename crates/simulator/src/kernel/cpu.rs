@@ -39,7 +39,7 @@ pub struct Cpu {
     pub kernel_speed: u32,
     /// The index of the CPU's last-level cache.
     pub cache: u32,
-    /// The time, in ns, at which a CPU without a task ends its search for one and its other kernel work, and idles.
+    /// The time, in ns, at which a CPU without a task ends its search for a task and its other kernel work, and idles.
     pub idles_at: Option<u64>,
     pub idle_since: u64,
     pub busy_since: u64,

@@ -77,7 +77,7 @@ impl Kernel<'_> {
         ));
     }
 
-    /// `local_dsq_post_enq()`: makes the CPU reschedule if it is idle, or if the task preempts the running one.
+    /// `local_dsq_post_enq()`: makes the CPU reschedule if it is idle, or if the task preempts the running task.
     fn local_inserted(&mut self, cpu: usize, task: TaskPtr, flags: u64) {
         if self.scx.rqs[cpu].in_balance {
             return;

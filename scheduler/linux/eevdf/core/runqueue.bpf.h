@@ -79,8 +79,8 @@ struct removed_load {
  */
 struct eevdf_queue {
 	/*
-	 * The sum of vruntime times weight over the runnable entities, with the running one as last charged;
-	 * modulo 2^64.
+	 * The sum of vruntime times weight over the runnable entities, where the running entity's vruntime is as last
+	 * charged; modulo 2^64.
 	 */
 	u64 weighted_vruntime;
 	/* The sum of the weights of these entities, scaled. */
@@ -116,7 +116,7 @@ struct fair_rq {
 	u64 second_deadline;
 
 	/*
-	 * The number of tasks that count here, namely waiting ones, the running one, and sleepers (delayed.h); and
+	 * The number of tasks that count here, namely waiting tasks, the running task, and sleepers (delayed.h); and
 	 * the number of SCHED_IDLE tasks among them.
 	 */
 	u32 nr_running;

@@ -173,8 +173,8 @@ static __always_inline void detach_entity(struct fair_entity *se)
 }
 
 /*
- * Lets the sleeping task leave its runqueue for another CPU's. The averages that it leaves keep its part until
- * their own CPU, or the one that balances for idle CPUs, updates them.
+ * Lets the sleeping task leave its runqueue for another CPU's. The averages of the old runqueue keep the task's part
+ * until the runqueue's CPU, or the CPU that balances for idle CPUs, updates them.
  */
 static __always_inline void remove_entity_load_avg(struct fair_entity *se)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Decides whether a task that has become runnable preempts the running one: wakeup_preempt_fair() of Linux 7.3. */
+/* Decides whether a task that has become runnable preempts the running task: wakeup_preempt_fair() of Linux 7.3. */
 #ifndef __EQUIPOISE_WAKEUP_H
 #define __EQUIPOISE_WAKEUP_H
 

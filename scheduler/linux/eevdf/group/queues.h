@@ -75,7 +75,7 @@ static __always_inline void dequeue_group_entity(u32 group, struct group_rq *grq
 		return_cfs_rq_runtime(parent, group_rq_at(parent, cpu));
 }
 
-/* Sets the slice of the entity of @grq to the shortest one of its queue. */
+/* Sets the slice of the entity of @grq to the shortest slice in its queue. */
 static __always_inline void set_group_slice(struct group_rq *grq)
 {
 	grq->se.slice = min_slice(&grq->queue);

@@ -134,7 +134,7 @@ __noinline u64 compute_energy(const struct eas_env *env __arg_nonnull, const str
 	return cost * busy_time;
 }
 
-/* Finds the CPUs of @pd that the task @p would fit, and among them the one with the most spare capacity. */
+/* Finds the CPUs of @pd that the task @p would fit, and among them the CPU with the most spare capacity. */
 __noinline bool find_spare(struct task_struct *p __arg_trusted, struct eas_env *env __arg_nonnull,
 			   const struct energy_domain *pd __arg_nonnull)
 {

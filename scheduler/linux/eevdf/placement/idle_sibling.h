@@ -71,8 +71,8 @@ __noinline s32 select_idle_core(struct task_struct *p __arg_trusted, u32 cpu, s3
 }
 
 /*
- * The first idle CPU of the cache from @target on, or, if @idle_core, the first one of a fully idle core; -1 if
- * there is none.
+ * The first idle CPU of the cache from @target on, or, if @idle_core, the first CPU of a fully idle core; -1 if there
+ * is none.
  */
 __noinline s32 select_idle_cpu(struct task_struct *p __arg_trusted, u32 target, bool idle_core)
 {

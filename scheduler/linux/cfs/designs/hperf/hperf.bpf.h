@@ -10,9 +10,9 @@
  *    frequency. If a cluster's load is too high relative to the other's, a task goes to the other cluster, down or
  *    up.
  *  - A task has a druntime. It grows while the task runs on a fast CPU and shrinks while it runs on a slow one, at
- *    the pace of its vruntime: if it is near 0, the task has had the same time on both. The task that leaves a
- *    cluster is the one that has spent the most time there: the task with the highest druntime goes down, and the
- *    task with the lowest druntime goes up.
+ *    the pace of its vruntime: if it is near 0, the task has had the same time on both kinds of CPUs. The task that
+ *    leaves a cluster is the one that has spent the most time there: the task with the highest druntime goes down, and
+ *    the task with the lowest druntime goes up.
  *  - If the clusters are in balance, these two tasks change places.
  *  - A fast CPU without work pulls from the slow ones. A slow CPU does not pull.
  *  - A waking or new task goes to the CPU with the least load.
