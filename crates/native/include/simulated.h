@@ -9,8 +9,8 @@
 #include "vmlinux.h"
 
 /*
- * A map at run time. The first word of each variable in section .maps points to one of these once
- * the object is loaded. [abi]
+ * A map at run time. The first word of each variable in section .maps points to such a structure once the object is
+ * loaded. [abi]
  */
 struct equipoise_map {
 	u32 type;

@@ -26,7 +26,7 @@ const LEAST_WORK_PCT: f64 = 1.0;
 pub struct Shown {
     /// Shows only this goal.
     pub goal: Option<Goal>,
-    /// Shows every measure, not only those that decide.
+    /// Shows every measure, not only the deciding measures.
     pub all: bool,
 }
 

@@ -82,8 +82,8 @@ impl Entry {
 /// Future events, soonest first. At the same time, scheduled events come first, in the order of insertion, then
 /// completions by CPU.
 pub struct Events {
-    /// A heap: the element at `i` is before those at `CHILDREN * i + 1` and the following ones. [`Entry::NONE`] fills
-    /// the heap up, so that an element has all its children or none.
+    /// A heap: the element at `i` is before its children, the first of which is at `CHILDREN * i + 1`. [`Entry::NONE`]
+    /// fills the heap up, so that an element has all its children or none.
     heap: Vec<Entry>,
     /// The number of events in the heap.
     len: usize,

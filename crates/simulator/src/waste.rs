@@ -64,7 +64,7 @@ struct Streak {
     from: u64,
     until: u64,
     wanted: Wanted,
-    /// The CPU that has been idle for longest among those that could take a task, if known.
+    /// The CPU that has been idle for longest among the CPUs that could take a task, if known.
     oldest: Option<usize>,
 }
 

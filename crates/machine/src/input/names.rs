@@ -37,8 +37,7 @@ pub fn one_of_described<S: AsRef<str>>(
     }
 }
 
-/// The element of `known` that takes the fewest edits from `name`, of those that are similar. A single letter is
-/// similar to nothing.
+/// The element of `known` that is similar to `name` and takes the fewest edits. A single letter is similar to nothing.
 fn similar<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     /// The similarity that clap requires for its own names. It overlooks short names with omitted letters, such as
     /// `edf` for `eevdf`.

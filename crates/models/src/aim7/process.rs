@@ -19,7 +19,8 @@ const LIBM: u32 = 1;
 const STARTED: u32 = 4;
 const LIBDL: u32 = 5;
 
-/// The number of locks: those of the files, then those of the anonymous memory that users inherit from their parent.
+/// The number of locks: the locks of the files, then the locks of the anonymous memory that users inherit from their
+/// parent.
 pub const LOCKS: u32 = FILES + 9;
 
 /// The locks of the areas of a user's memory, in address order, as RHEL 6 maps a program with two libraries: the

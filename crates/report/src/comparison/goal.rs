@@ -15,7 +15,8 @@ const MOST_MEASURES: usize = 12;
 /// The measures that decide one goal.
 pub(super) struct Deciding<'a> {
     verdict: &'a GoalVerdict,
-    /// The measures that are shown. If there are too many, they are those in which the schedulers differ most.
+    /// The measures that are shown. If there are too many, only the measures in which the schedulers differ most are
+    /// shown.
     pub(super) rows: Vec<&'a Finding<'a>>,
     all: usize,
 }

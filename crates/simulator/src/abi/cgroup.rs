@@ -1,4 +1,4 @@
-//! Control groups: the root, and those of the workload. Groups exist from boot on.
+//! Control groups: the root, and the workload's groups. Groups exist from boot on.
 
 use crate::abi::layout::{
     Cgroup, CgroupInitArgs, Css, CssSet, KernfsNode, MAX_LEVELS, MAX_STORAGES, TaskGroup,

@@ -1,6 +1,6 @@
 //! The structures of the C side, mirrored field by field from `native`'s `include/vmlinux.h` and
-//! `include/simulated.h` (those marked `[abi]` there). [`check`] compares the layouts when an
-//! object is loaded.
+//! `include/simulated.h` (the structures marked `[abi]` there). [`check`] compares the layouts when an object is
+//! loaded.
 
 mod enums;
 
@@ -95,8 +95,8 @@ pub struct TaskStruct {
     pub prio: Cell<i32>,
     pub policy: Cell<u32>,
     pub cpus_mask: Cell<CpuMask>,
-    // The fields from here on, and the first fields of `kernel::task::Task`, are those that each switch reads; they
-    // start at a cache line.
+    // Each switch reads the fields from here on and the first fields of `kernel::task::Task`, so they start at a cache
+    // line.
     pub line: CacheLine,
     pub thread_info: ThreadInfo,
     pub state: Cell<u32>,

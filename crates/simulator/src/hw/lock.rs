@@ -31,7 +31,7 @@ impl Lock {
         }
     }
 
-    /// The last holder among those whose holds are forgotten.
+    /// The last holder among the CPUs whose holds are forgotten.
     pub fn holder(&self) -> usize {
         self.holder.into()
     }

@@ -65,7 +65,7 @@ pub struct Task {
     /// The data of the task's session, to which `abi.signal` points.
     pub session: Option<Rc<Session>>,
 
-    // The fields from here on are those that each switch reads.
+    // Each switch reads the fields from here on.
     /// The scheduling class, which depends on the policy.
     pub class: Cell<Class>,
     /// Whether the task is runnable: on a runqueue or running (`TASK_ON_RQ_QUEUED`).

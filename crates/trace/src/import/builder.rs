@@ -35,8 +35,8 @@ pub struct Builder<'a> {
     pub flags: bool,
     /// Does the trace have sched_waking? If so, sched_wakeup adds nothing, and lacks the waker.
     waking: bool,
-    /// Does the trace have wakeups? `sleeps` is the number of sleeps that ended, `unwoken` the number of those after which
-    /// a thread ran although no event woke it.
+    /// Does the trace have wakeups? `sleeps` is the number of sleeps that ended, and `unwoken` is the number of sleeps
+    /// after which a thread ran although no event woke it.
     pub wakes: bool,
     pub sleeps: u64,
     pub unwoken: u64,

@@ -36,7 +36,7 @@ const GLOBAL_KEYS: [&str; 13] = [
     "mem_buffer_size",
     "cumulative_slack",
 ];
-/// The keys of tasks only, and those of tasks and phases.
+/// The keys of tasks only, and the keys of tasks and phases.
 const TASK_KEYS: [&str; 4] = ["instance", "delay", "phases", "cpu_time"];
 const PHASE_KEYS: [&str; 11] = [
     "loop",

@@ -85,8 +85,10 @@ struct eevdf_queue {
 	u64 weighted_vruntime;
 	/* The sum of the weights of these entities, scaled. */
 	u64 load_weight;
-	/* The number of changes of these two sums that balancing CPUs have begun, and the number of those that they
-	 * have completed. */
+	/*
+	 * The number of changes of these two sums that balancing CPUs have begun, and the number of changes that they
+	 * have completed.
+	 */
 	u32 moves_begun;
 	u32 moves_done;
 	/* The weighted average of vruntime (V) when it was last computed. */
