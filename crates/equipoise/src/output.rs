@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 use trace::write::Kind;
 
-/// The size in bytes up to which an incomplete trace is kept in memory; a larger one goes to a
-/// temporary file in the output's folder.
+/// The size in bytes up to which an incomplete trace is kept in memory; a larger trace goes to a temporary file in the
+/// output's folder.
 const SPOOLED_IN_MEMORY: usize = 1 << 16;
 
 /// A function that makes a text on demand.

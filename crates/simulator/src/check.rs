@@ -1,9 +1,10 @@
 //! Invariants of a run, checked during the run if a caller asks for that ([`crate::run_checked`]).
 //!
-//! After every event: each runnable task is in exactly one place, which its affinity allows; the counters agree with
-//! the queues; no CPU sleeps while its own queue has work; and no task waits longer than the watchdog allows. For every
-//! computation: the task got exactly its work. For every CPU: its busy time is the computing time of its tasks plus the
-//! kernel's overhead. At the end: the wasted time equals a recount over all intervals between events.
+//! After every event, each runnable task must be in exactly one place, which its affinity allows; the counters must
+//! agree with the queues; no CPU may sleep while its own queue has work; and no task may wait longer than the watchdog
+//! allows. Each computation must do exactly the requested work. The busy time of each CPU must be the computing time of
+//! its tasks plus the kernel's overhead. At the end of a run, the wasted time must equal a recount over all intervals
+//! between events.
 
 use crate::Error;
 use crate::kernel::Kernel;

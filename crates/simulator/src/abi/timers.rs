@@ -32,7 +32,7 @@ struct Timer {
     context: u32,
     /// The CPU that started the timer.
     cpu: usize,
-    /// Changes with each start and cancellation; an expiry of an older generation is void.
+    /// A number that changes with each start and cancellation; an expiry of an older generation is void.
     generation: u32,
     active: bool,
 }

@@ -26,7 +26,7 @@ pub struct Futexes {
     /// The number of the system call, if the trace has it.
     pub call: Option<i64>,
     by_address: HashMap<u64, u32>,
-    /// For each futex, by number: is it impossible to replay it as a mutex?
+    /// For each futex, by number, whether it cannot be replayed as a mutex.
     odd: Vec<bool>,
 }
 

@@ -191,7 +191,7 @@ static __always_inline void init_rq(u32 cpu, u64 jiffies)
 
 	rq->leftmost = ~0ULL;
 	rq->next_vruntime = ~0ULL;
-	/* This is far enough from 0 that no vruntime is ever below 0. */
+	/* The initial value is far enough from 0 that no vruntime is ever below 0. */
 	rq->min_vruntime = NSEC_PER_SEC;
 	rq->idle = true;
 	rq->avg_idle = 2 * tunables.sched_migration_cost;

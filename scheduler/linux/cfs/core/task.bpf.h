@@ -112,7 +112,7 @@ static __always_inline bool is_throttled_pair(const struct fair_entity *se, u32 
 	       (throttled_hierarchy(se->group, src_cpu) || throttled_hierarchy(se->group, dst_cpu));
 }
 
-/* With the lock held: counts the task in the runqueue of @cpu. */
+/* Counts the task in the runqueue of @cpu. The lock is held. */
 static __always_inline void add_entity(struct fair_entity *se, u32 cpu)
 {
 	struct fair_rq *rq = rq_for_update(cpu);
@@ -131,7 +131,7 @@ static __always_inline void add_entity(struct fair_entity *se, u32 cpu)
 	hook_add_entity(rq, se);
 }
 
-/* With the lock held: no longer counts the task in its runqueue. */
+/* No longer counts the task in its runqueue. The lock is held. */
 static __always_inline void remove_entity(struct fair_entity *se)
 {
 	struct fair_rq *rq = rq_for_update(se->cpu);

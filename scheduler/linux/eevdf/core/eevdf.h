@@ -373,9 +373,9 @@ static __noinline void migrate_hierarchy(struct fair_entity *se, u32 src_cpu, u3
 }
 
 /*
- * Moves a waiting task to the runqueue of @cpu, with its lag and the distance to its deadline. In BPF, too, this is
- * a function that is not inlined: a chain of calls has 512 bytes of stack, and balancing, which calls this at its
- * end, uses most of it.
+ * Moves a waiting task to the runqueue of @cpu, with its lag and the distance to its deadline. This function is not
+ * inlined in BPF, either, because a chain of calls has 512 bytes of stack, and balancing, which calls the function at
+ * its end, uses most of the stack.
  */
 static __noinline void migrate_entity(struct fair_entity *se, u32 cpu)
 {

@@ -470,7 +470,7 @@ static __always_inline void init_rq(u32 cpu, u64 now)
 	u64 jiffies = jiffies_at(now);
 
 	rq->first_deadline = rq->first_vruntime = ~0ULL;
-	/* This is far enough from 0 that no vruntime is ever below 0. */
+	/* The initial value is far enough from 0 that no vruntime is ever below 0. */
 	rq->queue.zero_vruntime = NSEC_PER_SEC;
 	rq->idle = true;
 	update_rq_clock(cpu, now);
