@@ -1,9 +1,9 @@
 //! Energy: the power of each part of the machine, integrated over time.
 //!
-//! A part's power is constant between changes. A hardware thread's power changes with the activity on it and its
-//! siblings and with the frequency; the power of a core, cluster or package changes when its first CPU becomes busy or
-//! its last one idle, and, while all are idle, as the part enters one idle state after another. Power in mW times time
-//! in ns is energy in pJ. All are integers, so nothing is lost and the parts sum to the whole.
+//! A part's power is constant between changes. A hardware thread's power changes with its frequency, and with the
+//! activity on it and its siblings. The power of a core, cluster or package changes when its first CPU becomes busy or
+//! its last one idle, and, while all its CPUs are idle, as the part enters one idle state after another. Power in mW
+//! times time in ns is energy in pJ. All are integers, so nothing is lost and the parts sum to the whole.
 
 use crate::Event;
 use machine::{BUSY_LOOP, CorePower, CoreType, CpuMask, Machine, PartIdle, PartPower};

@@ -2,7 +2,7 @@
 //! the CPU on which it is runnable.
 //!
 //! The rules are from `kernel/sched/core.c` of Linux 7.3. A CPU's bounds are the largest of its runnable tasks' bounds
-//! (max aggregation), which are kept in buckets: a bucket's value falls only when its last task leaves, so a task may
+//! (max aggregation). Bounds are kept in buckets: a bucket's value falls only when its last task leaves, so a task may
 //! be boosted by the higher clamp of a task in the same bucket that has left. The upper bound of a CPU that becomes
 //! idle stays, because otherwise the utilization that still decays there would raise the frequency. Nothing is counted
 //! before the first task sets a clamp (`sched_uclamp_used`); deadline tasks never count.

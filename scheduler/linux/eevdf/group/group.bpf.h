@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Task groups (CONFIG_FAIR_GROUP_SCHED): the tree of control groups, and the part of each group on each CPU, which
- * is a runqueue (the kernel's cfs_rq) and the entity that stands for that runqueue in the runqueue of the group
- * above (the kernel's sched_entity of the group):
+ * Task groups (CONFIG_FAIR_GROUP_SCHED): the tree of control groups, and the part of each group on each CPU. This part
+ * is a runqueue (the kernel's cfs_rq), and the entity that stands for the runqueue in the runqueue of the group above
+ * (the kernel's sched_entity of the group):
  *
  *	root    ── fair_rq of the CPU ─────────────────┬─ task
  *	                                               └─ entity of /a
