@@ -78,8 +78,8 @@ impl Watchdog {
         not_dispatched(now, waiting.filter(stalled))
     }
 
-    /// `check_rq_for_timeouts()`: the message at `now` (ns) about the first task of `waiting`,
-    /// runnable tasks that do not run, that has waited for too long.
+    /// `check_rq_for_timeouts()`: the message at `now`, in ns, about the first task that has waited for too long.
+    /// `waiting` has the runnable tasks that do not run.
     pub fn stall(&self, now: u64, waiting: impl Iterator<Item = TaskPtr>) -> Option<String> {
         let waited = |task: TaskPtr| now - task.runnable_at.get();
         let mut waiting = waiting;

@@ -108,7 +108,7 @@ static __always_inline void update_min_vruntime(struct fair_rq *rq, u64 curr)
 		rq->min_vruntime = vruntime;
 }
 
-/* Charges the task that runs on @cpu for its own time since the last call; under the runqueue's lock. */
+/* Charges the task that runs on @cpu for its own time since the last call. The caller holds the runqueue's lock. */
 static __always_inline void update_curr(u32 cpu, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);

@@ -78,8 +78,8 @@ static __always_inline void clear_buddy(struct fair_rq *rq, s32 pid)
 }
 
 /*
- * Charges the task that runs on @cpu for its own time since the last call; under the runqueue's lock, with the
- * runqueue's clock up to date. Returns true if tasks wait, and the running task has received its slice or is no
+ * Charges the task that runs on @cpu for its own time since the last call. The caller holds the runqueue's lock, and
+ * the runqueue's clock is up to date. Returns true if tasks wait, and the running task has received its slice or is no
  * longer protected. In Linux 6.12 the loss of protection counts only if the task has also had more than its share
  * (did_preempt_short()).
  */

@@ -5,7 +5,7 @@
 
 #include "../core/eevdf.h"
 
-/* Records that @waker wakes @pid, to show whether it wakes many tasks in turn. */
+/* Records that @waker wakes @pid, to show whether @waker wakes many tasks in turn. */
 static __always_inline void record_wakee(struct fair_entity *waker, s32 pid, u64 jiffies)
 {
 	if (time_after(jiffies, waker->wakee_flip_decay + jiffies_per_sec())) {
