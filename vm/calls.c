@@ -44,7 +44,7 @@ size_t qemu_plugin_insn_data(const struct qemu_plugin_insn *insn, void *to, size
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
 
-/* The CPU that this thread emulates, which is not part of that ABI. */
+/* The CPU that this thread emulates. This variable is not part of the ABI of plugins. */
 extern __thread void *current_cpu;
 
 /* --- state -----------------------------------------------------------------------------------------------------

@@ -75,7 +75,8 @@ pub struct Files {
 
 impl Files {
     /// The files that `compiler` needs for `sources` with headers in the folders `include`. The compiler writes only to
-    /// the folder `work`, and ends at `until` at the latest. It is an error if the kernel has no such rules.
+    /// the folder `work`, and ends at `until` at the latest. A kernel without Landlock or seccomp is an error, unless
+    /// [`run_uncaged`](crate::run_uncaged) was called.
     pub fn of(
         compiler: &OsStr,
         sources: &[&Path],

@@ -27,7 +27,7 @@ fn escaped(text: &str, acts: impl Fn(char) -> bool) -> Cow<'_, str> {
     let mut shown = String::with_capacity(text.len() + 16);
     for c in text.chars() {
         match acts(c) {
-            // escape_default() escapes characters that are not ASCII only as numbers.
+            // escape_default() escapes every character that is not ASCII as a number.
             true if c.is_ascii() => shown.extend(c.escape_default()),
             true => shown.extend(c.escape_unicode()),
             false => shown.push(c),

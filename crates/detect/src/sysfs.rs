@@ -325,7 +325,7 @@ fn idle_states(cpuidle: &Folder) -> (Vec<IdleState>, Vec<String>) {
     )
 }
 
-/// The caches of this CPU, without instruction caches and the first level; and whether the sets of CPUs of all these
+/// The caches of this CPU, without instruction caches and the first level, and whether the sets of CPUs of all these
 /// caches are readable.
 fn caches(cpu: &Folder, core: CpuMask) -> (Vec<Cache>, bool) {
     let cache = cpu.at("cache");

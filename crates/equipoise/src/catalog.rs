@@ -148,7 +148,7 @@ pub fn scheduler(action: SchedulerAction, output: &Output) -> Result<(), Error> 
     output::show(output, "schedulers", page)
 }
 
-/// Shows a table for each title: the names, with a line about each.
+/// Shows a table for each title: the names, each with a one-line description.
 fn list(
     what: &str,
     tables: &[(&str, Vec<(&str, String)>)],

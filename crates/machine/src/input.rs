@@ -192,7 +192,7 @@ pub fn utf8(file: &str, bytes: Vec<u8>, what: &str) -> Result<String, Box<BadInp
     })
 }
 
-/// As [`read`], for a binary file.
+/// The bytes of `path`, which may be a binary file; otherwise as [`read`].
 pub fn read_bytes(path: &Path, what: &str) -> Result<Vec<u8>, Box<BadInput>> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     let mut files = files();

@@ -173,7 +173,7 @@ pub struct Costs {
     /// The cost of cold caches: fetching a line of [`CACHE_LINE`] bytes after a migration within a cluster. A migrated
     /// task pays this cost for each line of its footprint.
     pub refill_near_ns: u64,
-    /// As `refill_near_ns`, after a migration across clusters.
+    /// The cost of fetching a line after a migration across clusters; see `refill_near_ns`.
     pub refill_far_ns: u64,
     /// The part of the sum of `wakeup_ns` and `context_switch_ns` that Linux's fair class spends, and the time
     /// that sched_ext spends instead, without the scheduler's callbacks. These costs count only for schedulers

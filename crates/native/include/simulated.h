@@ -234,7 +234,7 @@ static __equipoise_slow void __equipoise_write_line(u32 line)
 	__KERNEL->spent += ns;
 }
 
-/* The scheduler declares that it reads or writes its data of @cpu. No effect without [memory]. */
+/* The scheduler declares that it reads or writes its data of @cpu. The call has no effect without [memory]. */
 static __always_inline void simulated_read(u32 cpu)
 {
 	if (__equipoise_has_memory() && cpu < __KERNEL->nr_cpu_ids)

@@ -10,7 +10,7 @@
 #ifndef __EQUIPOISE_VMLINUX_H
 #define __EQUIPOISE_VMLINUX_H
 
-/* A generated vmlinux.h beside a scheduler has this guard, and other types. Its kfuncs are in given.rs. */
+/* Skips a generated vmlinux.h beside a scheduler, which has this guard and other types. Its kfuncs are in given.rs. */
 #ifndef __VMLINUX_H__
 #define __VMLINUX_H__
 #endif
@@ -68,7 +68,7 @@ enum { false = 0, true = 1 };
 #define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
 #endif
 
-/* Members that only the kernel writes. A test that plays the kernel defines it as nothing. */
+/* Members that only the kernel writes. A test that plays the kernel defines __ro as nothing. */
 #ifndef __ro
 #define __ro const
 #endif

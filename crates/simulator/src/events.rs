@@ -187,8 +187,8 @@ impl Events {
         self.done.set(cpu, Done::new(time, cpu));
     }
 
-    /// As [`Events::set_done`]. Returns true if the completion is the next event, which then happens now, without
-    /// [`Events::next`].
+    /// Sets the time as [`Events::set_done`] does. Returns true if the completion is the next event, which then happens
+    /// now, without [`Events::next`].
     #[inline]
     pub fn set_done_next(&mut self, cpu: usize, time: u64) -> bool {
         let done = Done::new(time, cpu);

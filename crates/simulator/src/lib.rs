@@ -511,7 +511,7 @@ pub fn run(config: Config<'_>) -> Result<Outcome, Error> {
     run_kernel(config, None, None)
 }
 
-/// As [`run`], but the run ends with [`Error::Stopped`] soon after `stop` has become true.
+/// Runs `config` to its end, or until `stop` becomes true: soon afterwards the run ends with [`Error::Stopped`].
 pub fn run_until(config: Config<'_>, stop: &AtomicBool) -> Result<Outcome, Error> {
     run_kernel(config, None, Some(stop))
 }

@@ -11,9 +11,9 @@ use std::cell::Cell;
 use std::ffi::{c_char, c_void};
 use std::mem::{offset_of, size_of};
 
-/// As `EQUIPOISE_MAX_STORAGES`.
+/// `EQUIPOISE_MAX_STORAGES`.
 pub const MAX_STORAGES: usize = 8;
-/// As `EQUIPOISE_MAX_LEVELS`.
+/// `EQUIPOISE_MAX_LEVELS`.
 pub const MAX_LEVELS: usize = 16;
 
 #[repr(C)]
@@ -338,9 +338,9 @@ pub struct IterDsq {
     pub vtime: u64,
 }
 
-/// As `EQUIPOISE_ITER_HAS_SLICE`.
+/// `EQUIPOISE_ITER_HAS_SLICE`.
 pub const ITER_HAS_SLICE: u64 = 1 << 30;
-/// As `EQUIPOISE_ITER_HAS_VTIME`.
+/// `EQUIPOISE_ITER_HAS_VTIME`.
 pub const ITER_HAS_VTIME: u64 = 1 << 31;
 pub const ITER_REV: u64 = 1 << 16;
 

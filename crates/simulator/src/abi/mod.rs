@@ -115,7 +115,7 @@ impl Bpf {
         &self.table
     }
 
-    /// As [`Bpf::table`], but mutable.
+    /// The mutable [`Bpf::table`].
     #[inline]
     pub fn table_mut(&mut self) -> &mut Table {
         &mut self.table
@@ -149,7 +149,7 @@ impl Bpf {
         &mut self.rqs[cpu]
     }
 
-    /// As [`Bpf::rq`], but read-only.
+    /// C's view of `cpu`'s runqueue, to read it.
     #[inline]
     pub fn rq_ref(&self, cpu: usize) -> &Rq {
         &self.rqs[cpu]

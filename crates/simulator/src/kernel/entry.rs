@@ -154,7 +154,7 @@ impl Kernel<'_> {
         cpu.debt += cpu.kernel_time(ns);
     }
 
-    /// As [`Kernel::charge`], for a hard interrupt, whose time is not charged to the task with
+    /// Adds the time of a hard interrupt as [`Kernel::charge`] does, but does not charge it to the task with
     /// `CONFIG_IRQ_TIME_ACCOUNTING`. The interrupt delays softirqs that it interrupts.
     #[inline]
     pub fn charge_irq(&mut self, cpu: usize, ns: u64) {
@@ -162,7 +162,8 @@ impl Kernel<'_> {
         self.softirqs.hold_up(cpu, ns);
     }
 
-    /// As [`Kernel::charge`], for softirqs in an interrupt. Returns their duration at the CPU's current speed, in ns.
+    /// Adds the time of softirqs in an interrupt as [`Kernel::charge`] does. Returns their duration at the CPU's
+    /// current speed, in ns.
     #[inline]
     pub fn charge_softirq(&mut self, cpu: usize, ns: u64) -> u64 {
         let now = self.now();

@@ -205,8 +205,8 @@ impl Kernel<'_> {
         OnDsq::GLOBAL
     }
 
-    /// As [`Kernel::find_dsq`], for code on the dispatching CPU, to whose local queue an id without a CPU
-    /// refers.
+    /// Finds a queue as `find_dsq_for_dispatch()` does, for code on the dispatching CPU, to whose local queue
+    /// an id without a CPU refers.
     pub fn find_dsq_here(&mut self, task: TaskPtr, dsq_id: u64) -> OnDsq {
         match dsq_id {
             abi::DSQ_LOCAL => OnDsq::local(self.this_cpu()),

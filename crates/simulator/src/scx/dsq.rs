@@ -259,7 +259,7 @@ impl Dsqs {
         &self.all[on.place()]
     }
 
-    /// As [`Dsqs::get`], but mutable.
+    /// The queue `on`, to change it.
     #[inline]
     pub fn get_mut(&mut self, on: OnDsq) -> &mut Dsq {
         &mut self.all[on.place()]

@@ -174,7 +174,7 @@ static __always_inline void update_sd_lb_stats(struct balance_env *env)
 	}
 }
 
-/* Is it worth pulling from the busiest group, which has been found? */
+/* Is it worth pulling from the busiest group? The group must have been found before. */
 static __always_inline bool is_imbalanced(const struct balance_env *env)
 {
 	const struct domain_stats *sds = &env->sds;

@@ -170,8 +170,10 @@ static __always_inline void update_rq_load_avg(struct fair_rq *rq, u64 now)
 	update_pelt(&rq->avg, now, rq->nr_running, rq->curr.pid);
 }
 
-/* As update_rq_load_avg(), at a tick and before balancing, when CONFIG_FAIR_GROUP_SCHED adds the average to
- * tg->load_avg. */
+/*
+ * Calls update_rq_load_avg() at a tick and before balancing, when CONFIG_FAIR_GROUP_SCHED adds the average to
+ * tg->load_avg.
+ */
 static __always_inline void update_tg_load_avg(struct fair_rq *rq, u64 now)
 {
 	update_rq_load_avg(rq, now);

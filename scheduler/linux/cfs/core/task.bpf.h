@@ -211,8 +211,8 @@ static __always_inline void migrate_prepared(struct fair_entity *se, u32 cpu)
 }
 
 /*
- * Moves a runnable task's account to @cpu. A task that another CPU is moving may stop being
- * runnable meanwhile, or be picked where it was; the CPU that runs it corrects the account.
+ * Moves a runnable task's account to @cpu. While another CPU moves a task, the task may stop being runnable, or its old
+ * CPU may pick it; the CPU that runs the task corrects the account.
  */
 static __always_inline void migrate_entity(struct fair_entity *se, u32 cpu)
 {

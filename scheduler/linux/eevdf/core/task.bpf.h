@@ -145,7 +145,7 @@ static __always_inline void update_root_load(struct fair_rq *rq, struct fair_ent
 	update_rq_load_avg(rq);
 }
 
-/* As update_root_load(), for a task in a group. */
+/* Does the work of update_root_load() for a task in a group. */
 static __noinline void update_group_load(struct fair_rq *rq, struct fair_entity *se, bool running)
 {
 	update_entity_load_avg(se, se_clock_pelt(rq, se), running);

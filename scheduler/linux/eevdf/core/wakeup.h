@@ -14,7 +14,7 @@ static __always_inline void explain_turn(const struct running *curr, const struc
 		explain(later_deadline, se->pid, se->cpu, curr->pid, curr->deadline - se->deadline);
 }
 
-/* Would @se be picked now on @rq, with the average at @avg? Records the reason if not. */
+/* Would @se be picked now on @rq, with the average at @avg? If not, records the reason. */
 static __always_inline bool wakeup_is_best(struct fair_rq *rq, const struct fair_entity *se, u64 avg)
 {
 	struct running *curr = &rq->curr;

@@ -213,8 +213,10 @@ static __always_inline void update_group_entity_load_avg(u32 group, struct group
 		update_group_load_avg(parent, above);
 }
 
-/* As update_group_entity_load_avg(), when tasks have come to the queue of @group on @cpu or left it; then does
- * se_update_runnable(). */
+/*
+ * Calls update_group_entity_load_avg() when tasks have come to the queue of @group on @cpu or left it, and then does
+ * the work of se_update_runnable().
+ */
 static __always_inline void update_group_runnable(u32 group, struct group_rq *grq, u32 cpu)
 {
 	update_group_entity_load_avg(group, grq, cpu);

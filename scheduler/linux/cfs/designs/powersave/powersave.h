@@ -151,7 +151,7 @@ __noinline s32 select_power_cpu(struct task_struct *p __arg_trusted, u32 cpu, u3
 	return found;
 }
 
-/* As select_power_cpu(), in the smallest of @cpu's domains with @sd_flag that has room. */
+/* A CPU for @p in the smallest of @cpu's domains with @sd_flag that has room, or -1. */
 __noinline s32 select_power_cpu_in(struct task_struct *p __arg_trusted, u32 cpu, u32 sd_flag)
 {
 	s32 found = -1;
