@@ -397,7 +397,7 @@ fn in_words(message: &str) -> String {
     match message {
         "invalid type: map" => "this is a table".to_owned(),
         "invalid type: sequence" => "this is a list".to_owned(),
-        // TOML's integers have other limits than serde's integers.
+        // TOML's integers have different limits than serde's integers.
         _ => message
             .strip_suffix(" as i128")
             .unwrap_or(message)

@@ -177,7 +177,7 @@ counters! {
     {
         /// Switches from one task (or from idle) to another.
         context_switches,
-        /// The number of times that a task ran on another CPU than before.
+        /// The number of times that a task ran on a different CPU than before.
         migrations,
         /// Wakeups of sleeping tasks.
         wakeups,

@@ -71,7 +71,7 @@ pub fn page(
     }
 }
 
-/// The remark that the tables have other intervals than the verdict.
+/// The remark that the intervals in the tables differ from those of the verdict.
 const UNADJUSTED: &str = "The intervals in the tables are those of a trial whose number of blocks was fixed \
                           beforehand; the intervals of the verdict hold after any number of blocks.";
 

@@ -63,7 +63,7 @@ pub trait Workload: Send + Sync {
     /// The metrics of a run, which are the same for every run; [`Recorder::record`] takes indices into this list.
     fn metrics(&self) -> &[Metric];
     /// The total and the parallelism of CPU-bound work, from which the best possible time on a machine follows. `None`
-    /// if other factors than CPU throughput decide the time.
+    /// if factors other than CPU throughput decide the time.
     fn cpu_bound(&self) -> Option<CpuBound> {
         None
     }

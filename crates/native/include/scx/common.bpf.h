@@ -210,7 +210,7 @@ static inline u32 scx_bpf_cpuperf_cur(s32 cpu)
 }
 
 /*
- * Linux 7.3 refuses a request for another CPU than the one whose runqueue is locked. In Linux, the loader makes
+ * Linux 7.3 refuses a request for any CPU except the one whose runqueue is locked. In Linux, the loader makes
  * Equipoise's own schedulers, which are compiled for all kernels, observe this rule
  * (scheduler/signals/frequency.bpf.h).
  */

@@ -311,7 +311,7 @@ impl Kernel<'_> {
     }
 
     /// `scx_ops_disable()`: dumps the scheduler's state if there was an error, then calls the exit ops of each task and
-    /// of the scheduler. If the run ends for another reason than the scheduler's exit, the exit reason is that the
+    /// of the scheduler. If the run ends for a reason other than the scheduler's exit, the exit reason is that the
     /// scheduler was unregistered.
     pub fn disable_scheduler(&mut self) {
         let exit = self.scx.exit.take().unwrap_or(Exit {

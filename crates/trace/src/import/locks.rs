@@ -169,8 +169,8 @@ fn is_run(entry: &Entry) -> bool {
 }
 
 /// The holds of all futexes. A futex is unusable if a thread held it together with another futex,
-/// or while the thread wrote or read, because threads could deadlock if they run in another order
-/// than the recorded one.
+/// or while the thread wrote or read, because threads could deadlock if they run in a different order than the recorded
+/// order.
 fn holds(threads: &[Known], woken: &HashMap<Place, u32>, odd: &mut [bool]) -> Vec<Hold> {
     let mut all = Vec::new();
     for (thread, known) in (0_u32..).zip(threads) {

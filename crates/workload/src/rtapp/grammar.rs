@@ -337,7 +337,7 @@ fn read_phases(
 }
 
 /// Refuses a task or phase that rt-app refuses: with a `taskgroup`, of its own or of an earlier phase, and a policy of
-/// another class than the fair one.
+/// a class other than the fair class.
 fn check_group(owner: Field<'_>, policy: SchedPolicy, has_group: bool) -> Read<()> {
     let class = Class::of(policy);
     if class.is_fair() || !has_group {
