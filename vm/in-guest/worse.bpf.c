@@ -13,7 +13,7 @@
 
 char _license[] SEC("license") = "GPL";
 
-/* The time in ns for which each wakeup computes before the task is queued. */
+/* The computing time, in ns, that is added to each wakeup before the task is queued. */
 const volatile u64 delay_ns = 0;
 /* Tasks run on CPU 0 if they may. */
 const volatile bool crowds = false;

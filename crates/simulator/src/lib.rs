@@ -79,7 +79,7 @@ pub struct Config<'a> {
 }
 
 impl<'a> Config<'a> {
-    /// A run with seed 1, without a time limit, restarts, costs of callbacks and a trace.
+    /// A run with seed 1, and without a time limit, restarts, costs of callbacks or a trace.
     pub fn new(
         machine: &'a Machine,
         workload: &'a dyn Workload,

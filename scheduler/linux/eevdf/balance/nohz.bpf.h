@@ -182,7 +182,7 @@ __noinline bool update_nohz_stats(u32 cpu, u64 now)
 }
 
 /*
- * The work that an idle CPU does for all idle CPUs, itself last, as long as it has nothing to run. By @flags it
+ * The work that an idle CPU does for all idle CPUs, for itself last, as long as it has nothing to run. By @flags it
  * updates their averages (NOHZ_STATS_KICK), balances for them (NOHZ_BALANCE_KICK), and updates their due times
  * (NOHZ_NEXT_KICK).
  */
