@@ -16,7 +16,7 @@
 #define MAX_LEVELS 8
 /*
  * Domains have at least two CPUs and grow from level to level, so there are at most 1/2 + 1/4 + ... times as many
- * as CPUs. Groups partition domains, so there are at most 1 + 1/2 + ... times as many.
+ * domains as CPUs. Groups partition domains, so there are at most 1 + 1/2 + ... times as many groups as CPUs.
  */
 #define MAX_DOMAINS MAX_CPUS
 #define MAX_GROUPS (2 * MAX_CPUS)
@@ -39,7 +39,7 @@ struct machine {
 	__u32 slow_group;
 	/* The largest cpu_power of a CPU, before other classes and interrupts reduce it. */
 	__u32 max_power;
-	/* The number of energy_domains[]: 0 if all CPUs are alike, or their power is unknown. */
+	/* The number of energy_domains[]: 0 if all CPUs are equal, or their power is unknown. */
 	__u32 nr_energy_domains;
 	/* Whether the frequency of any CPU follows requests. */
 	__u32 scales;
@@ -63,7 +63,7 @@ struct machine {
 /* Our own flag: the domain has both fast and slow CPUs. */
 #define SD_HMP 0x10000
 /*
- * By the first flag, the domain's CPUs differ in capacity. By the second flag, the domain has CPUs of all
+ * The first flag says that the domain's CPUs differ in capacity, the second flag that the domain has CPUs of all
  * capacities of the machine.
  */
 #define SD_ASYM_CPUCAPACITY 0x20000

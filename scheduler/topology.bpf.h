@@ -174,7 +174,7 @@ static __always_inline u64 group_capacity(const struct domain *sd, const struct 
 	return capacity;
 }
 
-/* Time in ticks, and back, with the kernel's names. */
+/* Conversions from times to ticks and back, with the kernel's names. */
 #define NSEC_PER_MSEC 1000000ULL
 #define NSEC_PER_SEC 1000000000ULL
 
@@ -183,7 +183,7 @@ static __always_inline u64 jiffies_at(u64 now)
 	return now / machine.tick_ns;
 }
 
-/* Rounded up, as msecs_to_jiffies() does. */
+/* The jiffies in @ms, rounded up as in the kernel. */
 static __always_inline u64 msecs_to_jiffies(u64 ms)
 {
 	return (ms * NSEC_PER_MSEC + machine.tick_ns - 1) / machine.tick_ns;

@@ -70,7 +70,8 @@ class Symbols:
         return self.addresses[index] == address
 
     def name(self, address: int) -> str:
-        """The name of the function at `address`. A trampoline of Linux 6.12 has none, and lies between programs."""
+        """The name of the function at `address`. A trampoline of Linux 6.12 has no name, and lies
+        between programs."""
         if not address:
             return "user"
         index = bisect_right(self.addresses, address) - 1

@@ -71,7 +71,8 @@ def own_names(command: Path, peers: list[str]) -> dict[str, str]:
 
 
 def run(command: Path, machine: str, load: Load, names: dict[str, str], runs: int, limit: float) -> Json:
-    """The ratio, the missed periods and the failures of a cell, by scheduler, and the best ones."""
+    """The ratio, the missed periods and the failures of a cell, by scheduler, and the best
+    schedulers."""
     cell: Json = {"machine": machine, "load": load.name}
     peers, failed = list(names), {}
     while True:

@@ -1,4 +1,5 @@
-"""Statistics of measured figures, and the tables that show them. The verdicts on simulated runs are the command's."""
+"""Statistics of measured figures, and the tables that show them. The command makes the verdicts on
+simulated runs."""
 
 import re
 import textwrap

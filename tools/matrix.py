@@ -127,7 +127,7 @@ def run(command: Path, machine: str, load: Load, runs: int, limit: float | None,
         elif against:
             add(metric, against["worse"], against["margin"], against["unit"], against["verdict"], before[metric], value)
         elif None in entry["runs"] and before[metric] is not None:
-            # Some thread never completed what this measures.
+            # Some thread never completed the work that this metric measures.
             add(metric, 0, None, "%", "worse", before[metric], value or 0)
     stalled = [sum(of["runs"] for of in result["stalled"] if of["policy"] == policy) / result["runs"]
                for policy in (first, second)]

@@ -2,9 +2,10 @@
 
 Boots once, calibrates the guest as a machine, and records each LOAD there in several rounds under
 the kernel's EEVDF, scx_equipoise and the kernel's scx_simple. The recording under EEVDF is
-simulated under all three. Prints makespan and p95 wakeup latency, the median over the rounds, with
-the least and the greatest value, and for each two schedulers whose measured figures differ by a
-rank-sum test, whether the simulated order is the measured one. Wrong orders are no failure: exit
+simulated under all three. Prints the medians of makespan and p95 wakeup latency over the rounds,
+with the least and the greatest values. For each two schedulers whose measured figures differ by a
+rank-sum test, also prints whether the simulated order is the measured one. Wrong orders are no
+failure: exit
 status 1 means that a load could not be recorded or simulated."""
 
 import os

@@ -30,7 +30,8 @@ def file_content(load: str) -> Json:
 
 
 def record(command: Path, out: Path, loads: list[str]) -> None:
-    """In the guest: leaves machine.toml and, for each load, trace.dat and rt-app's logs in `out`."""
+    """Leaves, in the guest, machine.toml and, for each load, trace.dat and rt-app's logs in
+    `out`."""
     with (out / "machine.toml").open("w") as machine:
         subprocess.run([command, "machine", "calibrate", "--traced", "--force"], stdout=machine, check=True)
     for load in loads:

@@ -1,12 +1,13 @@
 """Measures schedulers in a guest, and tests whether the simulator predicts their ratios to EEVDF.
 
-Boots a guest that calibrates itself as a machine under EEVDF, and another one that measures hackbench with 80 and
-320 processes, perf bench sched pipe, a load like schbench's, sysbench with a mutex and make over small C files
-under EEVDF and each SCHEDULER (tools.bench), and the costs of their callbacks. The simulator then predicts the
-results: the machine file has the calibrated costs and those of the callbacks, and each load has the work with which
-simulated EEVDF takes as long as the real one. Prints for each load and scheduler the measured and the predicted
-ratio to EEVDF and the error, for each load the rank correlation of the two ratios, and for two schedulers that
-differ by over 10 %, whether their order is right.
+Boots a guest that calibrates itself as a machine under EEVDF. Another guest measures EEVDF and each
+SCHEDULER (tools.bench) with these loads: hackbench with 80 and 320 processes, perf bench sched
+pipe, a load like schbench's, sysbench with a mutex, and make over small C files. It also measures
+the costs of the schedulers' callbacks. The simulator then predicts the results: the machine file
+has the calibrated costs and those of the callbacks, and each load has the work with which simulated
+EEVDF takes as long as the real one. Prints for each load and scheduler the measured and the
+predicted ratio to EEVDF, and the error. For each load, also prints the rank correlation of the two
+ratios and, for each two schedulers that differ by over 10 %, whether their order is right.
 
 Foreign schedulers need their sources (equipoise scheduler fetch). Wrong predictions are no failure: exit status 1 means
 that a load could not be measured or simulated, or that its work was not found."""

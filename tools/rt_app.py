@@ -21,7 +21,7 @@ def file_of(load: str) -> Path:
 
 
 def prepared(load: str, loop_ns: int, seconds: int = 3) -> Json:
-    """A load with this duration, and with this number of ns for a loop of rt-app (the more, the lighter is the load).
+    """A load with this duration, in which a loop of rt-app takes `loop_ns` (the larger the number, the lighter the load).
     Repeated keys get numbers, and a "suspend" without a value gets the name of its task."""
     numbers = count(1)
 

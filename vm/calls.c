@@ -44,7 +44,7 @@ size_t qemu_plugin_insn_data(const struct qemu_plugin_insn *insn, void *to, size
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
 
-/* The CPU that this thread emulates, which is no part of that ABI. */
+/* The CPU that this thread emulates. This variable is not part of the ABI of plugins. */
 extern __thread void *current_cpu;
 
 /* --- state -----------------------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ static int frame_of(const struct cpu *cpu, uint64_t back)
 	return i;
 }
 
-/* Makes the last function that was called continue as another one, which the caller seems to call in its place. */
+/* Makes the last function that was called continue as another function, which the caller seems to call in its place. */
 static void replace(struct cpu *cpu, uint64_t address, bool is_call)
 {
 	struct frame *last = &cpu->frames[cpu->depth - 1];
@@ -196,8 +196,8 @@ static void replace(struct cpu *cpu, uint64_t address, bool is_call)
 }
 
 /*
- * A return to an address that no frame has is the return of another task, of whose calls nothing is known, or an
- * indirect call by a thunk, which calls the next instructions and replaces the address to return to.
+ * Handles a return to `to`. If no frame has this address, it is the return of another task, whose calls are not known,
+ * or an indirect call by a thunk, which calls the next instructions and replaces the address to return to.
  */
 static void pop(struct cpu *cpu, uint64_t to)
 {
@@ -399,7 +399,7 @@ static void translate(uint64_t id, struct qemu_plugin_tb *tb)
 		if (length == sizeof(marks) && !memcmp(code, marks, length))
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, mark, NO_REGISTERS, NULL);
 	}
-	/* This block lives as long as QEMU may execute the translation, of whose end a plugin learns nothing. */
+	/* This block is never freed, because a plugin is not notified when QEMU drops the translation. */
 	block = calloc(1, sizeof(*block));
 	block->address = qemu_plugin_tb_vaddr(tb);
 	block->end = qemu_plugin_insn_vaddr(insn) + qemu_plugin_insn_size(insn);

@@ -3,7 +3,8 @@
 
 debian_cache=${XDG_CACHE_HOME:-$HOME/.cache}/equipoise/debian
 
-# configure_apt SUITE...: sets `apt`, the options for apt-get and apt-cache. The lists are a day old at most.
+# configure_apt SUITE...: sets `apt`, the options for apt-get and apt-cache. The lists are at most a
+# day old.
 configure_apt() {
 	local repository suites="$*"
 	local lists=$debian_cache/lists-${suites// /-}

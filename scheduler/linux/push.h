@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Giving away the running task. Where the kernel lets its stopper thread take the CPU, here the CPU is made to
+ * Gives away the running task. Where the kernel lets its stopper thread take the CPU, here the CPU is made to
  * reschedule, and releases the task in ops.dispatch(). This file is for any scheduler that defines rq_of() with
  * curr.pid, exec_pid and exec_cpu; entity_of() with cpu and on_rq; task_allowed(), put_curr(), migrate_entity().
  */

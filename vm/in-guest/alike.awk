@@ -1,6 +1,6 @@
 # Brings lines of where.awk into a form that does not depend on the choice among CPUs that neither the machine
-# nor the rt-app file distinguishes: which of these a kernel takes depends on which one is due to balance
-# first.
+# nor the rt-app file distinguishes: a kernel's choice among these CPUs depends on which of them is
+# due to balance first.
 #
 #	awk -f alike.awk TOPOLOGY FILE LINES
 #

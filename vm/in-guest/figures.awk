@@ -14,7 +14,7 @@ BEGIN {
 		ours[list[i]] = 1
 }
 
-# The name of the task `comm`, if it is one of the file's; instances have a number.
+# The name of the task `comm`, if the file has this task; instances have a number.
 function task(comm) {
 	sub(/-[0-9]+$/, "", comm)
 	return comm in ours ? comm : ""

@@ -23,7 +23,7 @@ enter() { # PATH PID
 	echo "$2" >"$root/$1/cgroup.procs"
 }
 
-# us of CPU time that each group has had
+# The CPU time that each group has had, in us
 usages() { # PATH...
 	local path
 	for path; do

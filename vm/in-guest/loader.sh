@@ -8,8 +8,9 @@ policies=$("$loader" --policy '?' 2>&1 | sed -n 's/.*help: expected \(.*\), or t
 # With vm/test --quick, tests that load many policies load one of each scheduler.
 [ -z "${VM_QUICK:-}" ] || policies='equipoise eevdf cfs'
 loader_log=$(mktemp)
-# The time limit for an attachment, s. The limit is generous, because the host may be busy, and only ends a hanging
-# test. In a guest that counts instructions, busy CPUs take turns, so the limit grows with their number.
+# The time limit for an attachment, in s. The limit is generous, because the host may be busy, and
+# only ends a hanging test. In a guest that counts instructions, busy CPUs take turns, so the limit
+# grows with their number.
 attach_limit=$((300 * VM_CPUS))
 
 # load OPTION...: starts the loader and waits until its scheduler is attached. The loader starts
@@ -65,7 +66,7 @@ stop_spinning() {
 	return 0
 }
 
-# The task's CPU time, ns
+# The task's CPU time, in ns
 runtime_of() {
 	cut -d ' ' -f 1 "/proc/$1/schedstat"
 }

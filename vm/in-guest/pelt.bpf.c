@@ -18,8 +18,9 @@
 
 char _license[] SEC("license") = "GPL";
 
-/* The warm-up, ns. A signal forgets half of its past in 32 ms; after this time nothing is left of its initial
- * value. */
+/*
+ * The warm-up, in ns. A signal forgets half of its past in 32 ms; after this time nothing is left of its initial value.
+ */
 #define WARM_UP 1000000000ULL
 #define SCALE 1024
 /* The fields of the scheduler's structure. */
@@ -28,7 +29,7 @@ char _license[] SEC("license") = "GPL";
 struct signal {
 	struct pelt avg;
 	bool running;
-	/* The time when it was first seen, ns. */
+	/* The time when the signal was first seen, in ns. */
 	u64 since;
 };
 
@@ -47,8 +48,8 @@ struct {
 } results SEC(".maps");
 
 /*
- * The loaded scheduler's variables, and the offset of its cpu_utils among them; pelt.c sets both. The offset is 0
- * if no scheduler is loaded, and then this is not used.
+ * The loaded scheduler's variables, and the offset of its cpu_utils among them; pelt.c sets both. The offset is 0 if no
+ * scheduler is loaded; the map is then not used.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

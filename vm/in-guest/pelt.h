@@ -3,15 +3,15 @@
 #ifndef __PELT_COMPARED_H
 #define __PELT_COMPARED_H
 
-/* The tolerance, of 1024; the bar is 2 %. */
+/* The tolerance in 1024ths, about 2 %. */
 #define TOLERANCE 20
 
 struct compared {
 	/* The name of the task or the class. */
 	char name[16];
-	/* The CPU where it was first seen. */
+	/* The CPU where the signal was first seen. */
 	unsigned int cpu;
-	/* The number of comparisons after the warm-up, and the differences, of 1024. */
+	/* The number of comparisons after the warm-up, and the differences, in 1024ths. */
 	unsigned long long count;
 	unsigned long long sum_diff;
 	unsigned long long max_diff;

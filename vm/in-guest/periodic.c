@@ -3,7 +3,7 @@
  * periodic HOGS NICE TASKS PERIOD_US WORK_US SECONDS - measures how the scheduler treats interactive tasks on a
  * busy machine: TASKS tasks of nice 0 compute for WORK_US in each PERIOD_US, alongside HOGS endless loops of NICE.
  *
- * Prints the 99th percentile of the time from a task's timer until it runs, us, and the percentage of missed
+ * Prints the 99th percentile of the time from a task's timer until it runs, in us, and the percentage of missed
  * periods, which ended before the task had done the work of an earlier period.
  */
 #define _GNU_SOURCE

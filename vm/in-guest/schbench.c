@@ -4,7 +4,7 @@
  * that name: a messenger wakes the workers that have asked for a message. Each worker then waits for 100 us, as for
  * a disk, computes for a request, and asks again.
  *
- * Prints the 99th percentile of the time from a worker's wakeup until it runs, us, and the time per request: us
+ * Prints the 99th percentile of the time from a worker's wakeup until it runs, in us, and the time per request in us,
  * from one finished request to the next, over all workers.
  */
 #define _GNU_SOURCE
@@ -27,7 +27,7 @@
 struct worker {
 	/* 0 if the worker has asked for a message and waits; 1 if it has one. */
 	atomic_int message;
-	/* The time of the wakeup, ns. */
+	/* The time of the wakeup, in ns. */
 	atomic_ullong woken;
 	uint64_t requests;
 } __attribute__((aligned(64)));

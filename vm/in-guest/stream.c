@@ -1,4 +1,4 @@
-// stream - prints the times of one write(2) and one read(2) of a message of 100 bytes on a Unix stream socket, ns:
+// stream - prints the times of one write(2) and one read(2) of a message of 100 bytes on a Unix stream socket, in ns:
 // the best of 100 rounds. In each round a process writes 200 messages to itself, which the socket holds, and reads
 // them.
 #include <stdio.h>

@@ -8,8 +8,9 @@
 #   settled_ms        from the start of the first of `pids` until all of them ran on CPUs below `big`
 #   on_big_percent    the part of their run time after that on those CPUs
 #
-# Kernel threads do not count as waiting, because most of them may run on one CPU only. All of this counts
-# from the mark "begin" on; before it there is a switch on every CPU, which shows its running task.
+# Kernel threads do not count as waiting, because most of them may run on one CPU only. All figures
+# count from the mark "begin" on; before it there is a switch on every CPU, which shows its running
+# task.
 
 BEGIN {
 	split(pids, list, " ")

@@ -33,7 +33,7 @@ analyse() {
 	done < <(awk "$@" -f "$(dirname "$0")/fields.awk" -f "$(dirname "$0")/trace.awk" "$recording")
 }
 
-# at_most A B: is A at most B? They may be fractions
+# at_most A B: is A at most B? A and B may be fractions
 at_most() {
 	awk -v a="$1" -v b="$2" 'BEGIN { exit !(a <= b) }' || {
 		echo "is $1, expected at most $2"

@@ -13,7 +13,7 @@
 
 char _license[] SEC("license") = "GPL";
 
-/* Each wakeup computes for this time before the task is queued, ns. */
+/* The computing time, in ns, that is added to each wakeup before the task is queued. */
 const volatile u64 delay_ns = 0;
 /* Tasks run on CPU 0 if they may. */
 const volatile bool crowds = false;
@@ -52,8 +52,10 @@ int BPF_PROG(worse_enqueue, struct task_struct *p, u64 enq_flags)
 		return 0;
 	if (delay_ns && (enq_flags & SCX_ENQ_WAKEUP))
 		bpf_loop(1 << 20, until, &deadline, 0);
-	/* This includes tasks that may run nowhere else, because the global queue would wait until CPU 0 has no
-	 * other task. */
+	/*
+	 * Even tasks that may run nowhere else are inserted here, because in the global queue they would wait until CPU
+	 * 0 has no other task.
+	 */
 	if (crowds && bpf_cpumask_test_cpu(0, p->cpus_ptr))
 		queue = SCX_DSQ_LOCAL_ON | 0;
 	if (bpf_ksym_exists(scx_bpf_dsq_insert))

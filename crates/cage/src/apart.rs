@@ -13,8 +13,8 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The limit on the CPU time of such a process, in s; [`MORE_MEMORY`] is the limit on its address space beyond that of
-/// this process.
+/// The limit on the CPU time of such a process, in s; [`MORE_MEMORY`] is the number of bytes by which its address space
+/// may exceed that of this process.
 const CPU_S: u64 = 10;
 const MORE_MEMORY: u64 = 1 << 30;
 

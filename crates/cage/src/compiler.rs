@@ -59,8 +59,8 @@ const NULL: &str = "/dev/null";
 /// The extensions of headers and sources that a scheduler includes from its own folder.
 const HEADERS: [&str; 5] = ["h", "c", "inc", "def", "bpf"];
 
-/// The largest number of these files; [`MOST_DEPTH`] is the largest depth of a file below the source. A source in a
-/// home directory must not cause a walk through all of the directory.
+/// The largest number of files that a scheduler may include from its own folder; [`MOST_DEPTH`] is the largest depth of
+/// a file below the source. A source in a home directory must not cause a walk through all of the directory.
 const MOST_HEADERS: usize = 4096;
 const MOST_DEPTH: usize = 4;
 
@@ -75,7 +75,8 @@ pub struct Files {
 
 impl Files {
     /// The files that `compiler` needs for `sources` with headers in the folders `include`. The compiler writes only to
-    /// the folder `work`, and ends at `until` at the latest. It is an error if the kernel has no such rules.
+    /// the folder `work`, and ends at `until` at the latest. A kernel without Landlock or seccomp is an error, unless
+    /// [`run_uncaged`](crate::run_uncaged) was called.
     pub fn of(
         compiler: &OsStr,
         sources: &[&Path],

@@ -30,7 +30,8 @@ const FILE: u64 = 256 << 20;
 /// The limit on the address space, in bytes.
 const MEMORY: u64 = 4 << 30;
 
-/// Sets the limits of CPU time, memory and files for the processes of `command`, each of which has its own.
+/// Sets the limits of CPU time, memory and files for the processes of `command`. The limits hold for each process by
+/// itself.
 pub fn set(command: &mut Command) {
     let limit = || {
         let limits = [

@@ -2,8 +2,8 @@
 //! runs.
 //!
 //! A scheduler does not need the operating system. But a scheduler is native code. Even if its symbols are checked, it
-//! can find the C library, and whatever a check of the object has found, the code may run while the dynamic loader
-//! loads it. A stranger's code therefore gets a process of its own, which permanently drops its rights in three steps,
+//! can find the C library, and even if the object is checked, its code may run while the dynamic loader loads the
+//! object. A stranger's code therefore gets a process of its own, which permanently drops its rights in three steps,
 //! each before it handles the next input that may be hostile:
 //!
 //! 1. [`prepare`], in a process that will read or load a stranger's object: no files, networks or other processes

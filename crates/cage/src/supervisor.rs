@@ -1,6 +1,6 @@
 //! A process between this one and a compiler, which ends all of the compiler's processes when the compiler is done,
-//! when the compiler's time is up, or when this process has ended, by whatever signal. The compiler's passes are
-//! processes that it starts, and the kernel's signal at the death of a parent would reach only the compiler itself.
+//! when the compiler's time is up, or when this process has ended, even by SIGKILL. The passes are processes
+//! that the compiler starts, and the kernel's signal at the death of a parent would reach only the compiler itself.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{

@@ -4,7 +4,7 @@
 //!
 //! A terminal executes control characters, a reader of a trace takes a line feed for the end of an event, and a
 //! spreadsheet executes cells that begin like a formula. Everywhere, bidirectional controls (CVE-2021-42574) and
-//! invisible characters make a text look like another one.
+//! invisible characters make a text look like another text.
 
 use std::borrow::Cow;
 
@@ -27,7 +27,7 @@ fn escaped(text: &str, acts: impl Fn(char) -> bool) -> Cow<'_, str> {
     let mut shown = String::with_capacity(text.len() + 16);
     for c in text.chars() {
         match acts(c) {
-            // escape_default() escapes characters that are not ASCII only as numbers.
+            // escape_default() escapes every character that is not ASCII as a number.
             true if c.is_ascii() => shown.extend(c.escape_default()),
             true => shown.extend(c.escape_unicode()),
             false => shown.push(c),

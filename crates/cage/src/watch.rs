@@ -108,7 +108,7 @@ impl Watch<'_> {
         let made = calls.wrapping_sub(self.calls);
         let used = time.saturating_sub(self.time);
         // Calls are long if a sample falls into a call and the mean time of the calls made is long. A sample rarely
-        // falls into a call of microseconds.
+        // falls into a call that takes microseconds.
         let are_long =
             inside && LONG_CALL.saturating_mul(made.try_into().unwrap_or(u32::MAX)) < used;
         let goes_on = inside && made == 0 || used.is_zero();

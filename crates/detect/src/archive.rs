@@ -44,7 +44,7 @@ fn remove_links_out_of(folder: &Path, below: &Path) -> io::Result<()> {
     for entry in fs::read_dir(below)? {
         let entry = entry?;
         let (kind, path) = (entry.file_type()?, entry.path());
-        // A link to nothing is read as a missing file.
+        // A dangling link is read as a missing file.
         let leads_out = || fs::canonicalize(&path).is_ok_and(|to| !to.starts_with(folder));
         if kind.is_dir() {
             remove_links_out_of(folder, &path)?;

@@ -130,7 +130,7 @@ fn pin(cpus: &[usize]) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// The time of one call of `what`, in ns, which is called [`ROUNDS`] times per measurement.
+/// The time of one call of `what`, in ns. Each measurement makes [`ROUNDS`] calls.
 fn time(mut what: impl FnMut() -> io::Result<()>) -> io::Result<u64> {
     let mut all = Vec::with_capacity(BATCHES);
     for _ in 0..BATCHES {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// above which the numbers are a ranking and not a measure, as for AMD's preferred cores.
 const RANKED_PCT: u64 = 3;
 /// The difference in % from which two measures contradict each other about two CPUs, if each measure rates a different
-/// one of the two as faster.
+/// CPU as faster.
 const CONTRADICTS_PCT: u64 = 5;
 /// The highest value of a measure, which is work per MHz times kHz. A higher number is not plausible.
 const HIGHEST: u64 = 1 << 40;

@@ -117,7 +117,7 @@ fn found(root: &Node, listed: &[Listed], by_handle: &BTreeMap<u32, &Node>) -> Fo
     numa::add(&mut found, root, listed);
     found.lose_spans("sockets", &sockets(root, listed, &online));
     found.tidy();
-    // After `tidy()`, which removes impossible frequencies.
+    // This comes after `tidy()`, which removes impossible frequencies.
     measures(&mut found, listed);
     found
 }
@@ -292,7 +292,7 @@ fn caches(listed: &[Listed], by_handle: &BTreeMap<u32, &Node>) -> Vec<Cache> {
                 cpus: CpuMask::EMPTY,
                 size_kib: node.cell("cache-size").map(|bytes| bytes >> 10),
             });
-            // A tree may lack levels, and a CPU may lack a cache that others have below this one.
+            // A tree may lack levels, and a CPU may lack a lower cache that other CPUs have.
             let deepest = cache.level.max(level);
             cache.level = node.cell("cache-level").unwrap_or(deepest);
             cache.cpus.set(cpu.number);

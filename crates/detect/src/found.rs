@@ -240,7 +240,7 @@ impl Found {
         }
     }
 
-    /// Removes caches that overlap without being within the one of the higher level, which no hardware has.
+    /// Removes pairs of caches that overlap although the lower one is not within the higher one, which no hardware has.
     fn separate_caches(&mut self) {
         let overlap = |a: &Cache, b: &Cache| {
             let (low, high) = if a.level < b.level { (a, b) } else { (b, a) };

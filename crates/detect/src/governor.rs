@@ -85,9 +85,9 @@ impl Decider {
     }
 }
 
-/// The preference for the kernel's word. For a number from 0 to 255, it is the preference of the word that Linux has
-/// for this number (`intel_pstate_get_energy_pref_index()` in drivers/cpufreq/intel_pstate.c); otherwise (`default`),
-/// the preference of most firmware.
+/// The preference that the kernel calls `word`. A number from 0 to 255 counts as the name that Linux has for the number
+/// (`intel_pstate_get_energy_pref_index()` in drivers/cpufreq/intel_pstate.c); any other word (`default`) counts as the
+/// preference of most firmware.
 fn nearest(word: &str) -> Preference {
     let named = Preference::ALL.iter().find(|(name, _)| *name == word);
     match (named, word.parse::<u8>()) {

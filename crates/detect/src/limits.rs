@@ -134,7 +134,7 @@ impl Found {
         }
     }
 
-    /// The set of each CPU that has one.
+    /// The CPUs that have a set, each with its set.
     fn sets(&self, of: impl Fn(&Cpu) -> Option<CpuMask>) -> BTreeMap<usize, CpuMask> {
         let sets = self
             .cpus

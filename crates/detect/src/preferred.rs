@@ -22,7 +22,7 @@ impl Found {
         (ranks.len() > 1 && !self.is_told_capacities()).then_some(ranks)
     }
 
-    /// Does Linux use capacities instead? It uses capacities for a hybrid without hardware threads
+    /// Does Linux use capacities instead? It uses capacities for a hybrid processor without hardware threads
     /// (`hybrid_init_cpu_capacity_scaling()` of intel_pstate, Linux 6.12).
     fn is_told_capacities(&self) -> bool {
         let has = |kind: &str| {

@@ -325,8 +325,8 @@ fn idle_states(cpuidle: &Folder) -> (Vec<IdleState>, Vec<String>) {
     )
 }
 
-/// The caches of this CPU, without instruction caches and the first level; and whether the CPUs of all of them are
-/// readable.
+/// The caches of this CPU, without instruction caches and the first level, and whether the sets of CPUs of all these
+/// caches are readable.
 fn caches(cpu: &Folder, core: CpuMask) -> (Vec<Cache>, bool) {
     let cache = cpu.at("cache");
     let mut all_readable = true;

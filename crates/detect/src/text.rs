@@ -8,7 +8,7 @@ use machine::{Cache, CpuMask, Governor};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The throughput of two threads of a core relative to a single thread, if it was not measured, which is a typical
+/// The throughput of two threads of a core relative to a single thread, if it was not measured. The value is a typical
 /// gain.
 const SMT_THROUGHPUT: f64 = 1.25;
 /// The transition latency if the driver does not report it (CPPC's and intel_pstate's do not), in us.

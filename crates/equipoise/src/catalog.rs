@@ -148,7 +148,7 @@ pub fn scheduler(action: SchedulerAction, output: &Output) -> Result<(), Error> 
     output::show(output, "schedulers", page)
 }
 
-/// Shows a table for each title: the names, with a line about each.
+/// Shows a table for each title: the names, each with a one-line description.
 fn list(
     what: &str,
     tables: &[(&str, Vec<(&str, String)>)],
@@ -209,7 +209,7 @@ fn other_kind(kind: &str, file: &str) -> Option<Box<BadInput>> {
     )))
 }
 
-/// The duration that the load states, if any. A load that needs more CPUs than this computer has states none.
+/// The duration that the load states, if any. A load for more CPUs than those of this computer states no duration.
 fn duration(workload: &dyn Workload) -> Option<String> {
     let machine = Machine::find("smp-8").ok()?;
     workload.check(&machine).ok()?;

@@ -6,7 +6,7 @@ use lab::{Case, Comparison, Runs};
 use report::explain::{Asked, Both, MissedPeriod, Responses, missed_periods};
 use report::{Figures, Recorder, ShownRun};
 
-/// The number of missed periods that a page explains for each scheduler: [`MOST_MISSES`] if it has at most
+/// The number of missed periods that a page explains for each scheduler: [`MOST_MISSES`] if the page has at most
 /// [`FEW_SCHEDULERS`] schedulers, else [`FEW_MISSES`].
 const MOST_MISSES: usize = 5;
 const FEW_MISSES: usize = 2;

@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 use trace::write::Kind;
 
-/// The size in bytes up to which an incomplete trace is kept in memory; a larger one goes to a
-/// temporary file in the output's folder.
+/// The size in bytes up to which an incomplete trace is kept in memory; a larger trace goes to a temporary file in the
+/// output's folder.
 const SPOOLED_IN_MEMORY: usize = 1 << 16;
 
 /// A function that makes a text on demand.
@@ -54,8 +54,8 @@ pub struct Staged {
 }
 
 impl Staged {
-    /// Adds a file with the output of `fill`, which will get the name `path` or, if another of these files has it, the
-    /// next free one, such as `path.2.txt`. Returns the name.
+    /// Adds a file with the output of `fill`, which will get the name `path` or, if another of these files has that
+    /// name, the next free name, such as `path.2.txt`. Returns the name.
     pub fn add(
         &mut self,
         path: &Path,

@@ -27,7 +27,7 @@ impl Progress {
         }
     }
 
-    /// Runs `what` and counts its runs; Ctrl-C stops it.
+    /// Calls `what` and counts the runs that it makes; Ctrl-C stops them.
     pub fn watch<R>(&self, what: impl FnOnce(Watch<'_>) -> R) -> R {
         what(Watch {
             done: &|| self.done(),

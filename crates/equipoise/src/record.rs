@@ -188,7 +188,7 @@ fn record(recorder: &mut Recorder, args: &Record) -> Result<i32, Error> {
         if ends {
             break;
         }
-        // Taking pages takes a CPU from the load.
+        // Reading pages also takes a CPU from the load, so read only when a buffer is half full.
         if seen.half_full {
             recorder.drain(false).map_err(failed)?;
         }

@@ -28,7 +28,7 @@ pub fn run(args: Reproduce, output: &Output) -> Result<(), Error> {
         .iter()
         .map(|experiment| experiment.cases().len() * runs(experiment).count as usize)
         .sum();
-    // All of them take hours, in which nothing else is printed if standard error is not a terminal.
+    // All experiments take hours, in which nothing else is printed if standard error is not a terminal.
     if args.experiments.is_empty() {
         let all: Vec<&str> = experiments.iter().map(|it| it.name.as_str()).collect();
         say!(

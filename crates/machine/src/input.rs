@@ -192,7 +192,7 @@ pub fn utf8(file: &str, bytes: Vec<u8>, what: &str) -> Result<String, Box<BadInp
     })
 }
 
-/// As [`read`], for a binary file.
+/// The bytes of `path`, which may be a binary file; otherwise as [`read`].
 pub fn read_bytes(path: &Path, what: &str) -> Result<Vec<u8>, Box<BadInput>> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     let mut files = files();
@@ -352,7 +352,7 @@ fn is_about_line(error: &toml::de::Error) -> bool {
 }
 
 fn bad_toml(file: &str, text: &str, error: &toml::de::Error) -> BadInput {
-    // serde and the TOML parser put their expectation after the last "expected".
+    // serde and the TOML parser put their expectation after the word "expected".
     let (message, expected) = match split_expected(error.message()) {
         Some((message, expected)) => {
             let message = message.trim_end_matches([',', ' ', '\n', ':']);
@@ -397,7 +397,7 @@ fn in_words(message: &str) -> String {
     match message {
         "invalid type: map" => "this is a table".to_owned(),
         "invalid type: sequence" => "this is a list".to_owned(),
-        // The limits of serde's integers are not those of TOML's.
+        // TOML's integers have different limits than serde's integers.
         _ => message
             .strip_suffix(" as i128")
             .unwrap_or(message)

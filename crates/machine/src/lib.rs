@@ -54,8 +54,8 @@ pub struct Machine {
     /// Whether the time of interrupts is charged to the task that they interrupt, as in a kernel without
     /// CONFIG_IRQ_TIME_ACCOUNTING.
     pub irq_time_in_tasks: bool,
-    /// If the machine is virtual, and has more CPUs than its host: the number of the host's CPUs, which execute these
-    /// in turn.
+    /// The number of the host's CPUs, which execute the machine's CPUs in turn, if the machine is virtual and has more
+    /// CPUs than its host.
     pub host_cpus: Option<u32>,
     /// The CPUs, in CPU-number order; at least one, at most [`MAX_CPUS`].
     pub cpus: Vec<Cpu>,
@@ -173,7 +173,7 @@ pub struct Costs {
     /// The cost of cold caches: fetching a line of [`CACHE_LINE`] bytes after a migration within a cluster. A migrated
     /// task pays this cost for each line of its footprint.
     pub refill_near_ns: u64,
-    /// As `refill_near_ns`, after a migration across clusters.
+    /// The cost of fetching a line after a migration across clusters; see `refill_near_ns`.
     pub refill_far_ns: u64,
     /// The part of the sum of `wakeup_ns` and `context_switch_ns` that Linux's fair class spends, and the time
     /// that sched_ext spends instead, without the scheduler's callbacks. These costs count only for schedulers

@@ -4,8 +4,8 @@ use std::ops::RangeInclusive;
 
 /// Frequencies, 1 MHz to 10 GHz.
 pub const KHZ: RangeInclusive<u32> = 1_000..=10_000_000;
-/// The limit of a core type's highest frequency, in kHz; a lower one is probably in MHz. Even the slowest CPUs that run
-/// Linux are faster: an OpenRISC core has 20 MHz (arch/openrisc/boot/dts/or1ksim.dts). The slower OPPs of a CPU may
+/// The limit of a core type's highest frequency, in kHz; a lower number is probably in MHz. Even the slowest CPUs that
+/// run Linux are faster: an OpenRISC core has 20 MHz (arch/openrisc/boot/dts/or1ksim.dts). The slower OPPs of a CPU may
 /// have less, such as 1 MHz (drivers/cpufreq/elanfreq.c).
 pub const SLOWEST_KHZ: u32 = 10_000;
 /// Voltages, 0.1 V to 5 V.

@@ -2,15 +2,15 @@
 //! another. A job is a subtest drawn from a mix. The result is the number of jobs per minute.
 //!
 //! The mixes are AIM7's, and so are the operations of a subtest ([`subtests`]). These are its computing
-//! time, and its system calls that wait for an event or take a lock which users share. The locks are Linux 3.10's: a
-//! directory's mutex (`i_mutex`) when its entries are listed or change; and on fork, exec and exit, those of each area
-//! of memory ([`process`]), of the files that all processes map (`i_mmap_mutex`) and of the memory that a child shares
-//! with its parent (`anon_vma`), because all users are children of one process. Users poll for the mutexes while the
-//! holder has a CPU, sleep for `anon_vma`, and are not preempted while they hold one of these locks, except where a
-//! block of a directory may have to be read. All users also share some spinlocks, whatever their directories
-//! ([`spinlocks`]). The file systems are ext4 on RAM disks, as HP's scripts make them: writing is computing, a
-//! synchronous write sleeps until the journal's thread has committed, and a change of a file system may have to wait
-//! for the commit ([`journal`]).
+//! time, and its system calls that wait for an event or take a lock which users share. The locks are Linux 3.10's. A
+//! directory's mutex (`i_mutex`) is taken when the directory's entries are listed or change. On fork, exec and exit,
+//! the locks of each area of memory ([`process`]) are taken: the locks of the files that all processes map
+//! (`i_mmap_mutex`), and those of the memory that a child shares with its parent (`anon_vma`), because all users are
+//! children of one process. Users poll for the mutexes while the holder has a CPU, sleep for `anon_vma`, and are not
+//! preempted while they hold one of these locks, except where a block of a directory may have to be read. All users
+//! also share some spinlocks, whatever their directories ([`spinlocks`]). The file systems are ext4 on RAM disks, as
+//! HP's scripts make them: writing is computing, a synchronous write sleeps until the journal's thread has committed,
+//! and a change of a file system may have to wait for the commit ([`journal`]).
 //!
 //! A user has 100 jobs, drawn from the mix without replacement. As in AIM7's driver, the parent forks the users, reads
 //! a report from a pipe when each user is ready, and starts all users by a signal. The time ends when the last user has

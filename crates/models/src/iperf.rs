@@ -29,7 +29,7 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
 
 /// The size of iperf's buffer (`-l`), in bytes.
 const BUFFER: u64 = 128 << 10;
-/// The size of the socket's buffer, in bytes. It is an assumption, and is about the result of Linux's autotuning on a
+/// The size of the socket's buffer, in bytes. The value is an assumption close to the result of Linux's autotuning on a
 /// local network.
 const SOCKET: u64 = 512 << 10;
 

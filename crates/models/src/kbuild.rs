@@ -55,7 +55,7 @@ const SIZES: [u64; 32] = [
 
 /// The share of as in an object's work, in 1/1000; the rest is cc1's. The share is an assumption.
 const AS_SHARE: u64 = 60;
-/// The size of a stdio buffer, in which cc1 writes, and of a pipe buffer, in bytes.
+/// The size of a stdio buffer, which is the unit of cc1's writes, and of a pipe buffer, in bytes.
 const PIPE_BUFFER: u64 = 4 << 10;
 const PIPE_CAPACITY: u64 = 64 << 10;
 /// cc1's work between two writes of its output, in ns. The value is an assumption, by which an average object has some

@@ -64,7 +64,7 @@ const DONE: usize = 6;
 const WORDS: usize = 7;
 
 impl Setup {
-    /// A thread that first creates `others`.
+    /// A thread that first creates `others` other threads.
     fn thread(self, others: u64) -> TaskSpec {
         let thread = Thread {
             setup: self,
@@ -78,7 +78,7 @@ impl Setup {
         TaskSpec::new("thread", thread)
     }
 
-    /// Lets all threads pass a barrier, because the last one has arrived there.
+    /// Lets all threads pass a barrier, because the last thread has arrived.
     fn pass(&self, env: &mut Env) {
         env.shared[INSIDE] = 0;
         env.shared[PASSED] += 1;

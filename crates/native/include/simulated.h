@@ -9,8 +9,8 @@
 #include "vmlinux.h"
 
 /*
- * A map at run time. The first word of each variable in section .maps points to one of these once
- * the object is loaded. [abi]
+ * A map at run time. The first word of each variable in section .maps points to such a structure once the object is
+ * loaded. [abi]
  */
 struct equipoise_map {
 	u32 type;
@@ -19,7 +19,7 @@ struct equipoise_map {
 	u32 stride; /* from value to value: value_size rounded up to 8 */
 	u32 max_entries;
 	u32 storage; /* task and cgroup storage: the index into equipoise_storage[] */
-	u32 index;   /* its index among the kernel's maps */
+	u32 index;   /* the map's index among the kernel's maps */
 	u8 *values;  /* arrays: values, by CPU and then by key */
 };
 
@@ -32,7 +32,7 @@ struct equipoise_line {
 
 /* The costs of shared memory, on a machine that has them. [abi] */
 struct equipoise_memory {
-	struct equipoise_line *lines; /* the kernel's of each CPU, the scheduler's, then those of no CPU */
+	struct equipoise_line *lines; /* the kernel's line of each CPU, the scheduler's, then lines of no CPU */
 	u32 *seen;		      /* the version that a CPU saw last, by CPU and line */
 	const u32 *line_ns;	      /* the cost from node to node */
 	const u16 *node;	      /* of each CPU */
@@ -54,7 +54,7 @@ struct equipoise_kernel {
 	u64 spent; /* ns spent since the running code began */
 	struct equipoise_memory *memory;
 	s32 references; /* references that the current op has taken and not released */
-	s32 locks;	/* the same for locks, and for RCU read-side critical sections */
+	s32 locks;	/* locks and RCU read-side critical sections that the op still holds */
 	u32 version_code;
 	u32 cid_form; /* the scheduler identifies CPUs by cid */
 	u32 nr_node_ids;
@@ -146,7 +146,7 @@ enum equipoise_cpuperf {
 };
 
 #ifndef __always_inline
-/* With underscores: compile.rs may replace the spelling without, which schedulers use. */
+/* The attribute has underscores, because compile.rs may replace the name without underscores, which schedulers use. */
 #define __always_inline inline __attribute__((__always_inline__))
 #endif
 /* The function is too long to be copied to each call site. */
@@ -155,8 +155,8 @@ enum equipoise_cpuperf {
 #define __equipoise_export __attribute__((visibility("default"), used))
 
 /*
- * Protected: exported, and accessed from here without the global offset table. In a scheduler of
- * several files, the first one has it.
+ * Protected visibility exports the variable, and lets this object access it without the global offset table. If a
+ * scheduler has several files, the first one defines the variable.
  */
 #ifdef EQUIPOISE_FURTHER_FILE
 extern __attribute__((visibility("protected"))) struct equipoise_kernel *equipoise_kernel;
@@ -198,7 +198,7 @@ static inline u32 __equipoise_line_ns(const struct equipoise_memory *m, u32 from
 	return m->line_ns[m->node[from] * m->nr_nodes + m->node[to]];
 }
 
-/* This CPU reads @line: from its cache, unless another has written to it since. */
+/* This CPU reads @line: from its cache, unless another CPU has written to the line since. */
 static __equipoise_slow void __equipoise_read_line(u32 line)
 {
 	struct equipoise_memory *m = __KERNEL->memory;
@@ -234,7 +234,7 @@ static __equipoise_slow void __equipoise_write_line(u32 line)
 	__KERNEL->spent += ns;
 }
 
-/* The scheduler declares that it reads or writes its data of @cpu. No effect without [memory]. */
+/* The scheduler declares that it reads or writes its data of @cpu. The call has no effect without [memory]. */
 static __always_inline void simulated_read(u32 cpu)
 {
 	if (__equipoise_has_memory() && cpu < __KERNEL->nr_cpu_ids)
@@ -248,8 +248,8 @@ static __always_inline void simulated_write(u32 cpu)
 }
 
 /*
- * The scheduler declares that Linux's fair class would hold the locks of both runqueues, and that
- * it releases them.
+ * The scheduler declares that Linux's fair class would take the locks of both runqueues, and then that the fair class
+ * would release them.
  */
 static __always_inline void simulated_lock_rqs(u32 a, u32 b)
 {

@@ -10,7 +10,7 @@
 #ifndef __EQUIPOISE_VMLINUX_H
 #define __EQUIPOISE_VMLINUX_H
 
-/* A generated vmlinux.h beside a scheduler has this guard, and other types. Its kfuncs are in given.rs. */
+/* Skips a generated vmlinux.h beside a scheduler, which has this guard and other types. Its kfuncs are in given.rs. */
 #ifndef __VMLINUX_H__
 #define __VMLINUX_H__
 #endif
@@ -68,7 +68,7 @@ enum { false = 0, true = 1 };
 #define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
 #endif
 
-/* Members that only the kernel writes. A test that plays the kernel defines it as nothing. */
+/* Members that only the kernel writes. A test that plays the kernel defines __ro as nothing. */
 #ifndef __ro
 #define __ro const
 #endif
@@ -322,7 +322,10 @@ struct task_struct {
 	/* Most schedulers do not use these members, so they come last. */
 	struct task_group *__ro sched_task_group;
 	const struct cred *__ro real_cred;
-	/* NULL: no task has a memory policy or is in a namespace of its own; and signal, if it is in no session. */
+	/*
+	 * NULL, because no task has a memory policy or is in a namespace of its own; signal is NULL for a task in no
+	 * session.
+	 */
 	struct mempolicy *__ro mempolicy;
 	struct pid *__ro thread_pid;
 	struct signal_struct *__ro signal;
@@ -462,7 +465,7 @@ enum scx_wake_flags {
 #define SCX_DEQ_SLEEP 0x01ULL
 #define SCX_DEQ_CORE_SCHED_EXEC (1ULL << 32)
 
-/* If the kernel lacks one of these, its value is 0, as in scx's enums.bpf.h. */
+/* If the kernel lacks one of these flags, its value is 0, as in scx's enums.bpf.h. */
 enum scx_enq_flags {
 	SCX_ENQ_IMMED = __enumerator_SCX_ENQ_IMMED(1ULL << 33),
 	SCX_ENQ_RESCUE = __enumerator_SCX_ENQ_RESCUE(1ULL << 34),

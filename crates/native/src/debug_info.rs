@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 
 type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
-/// The parameters in a map's definition; those that it omits are 0.
+/// The parameters in a map's definition; omitted parameters are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MapDefinition {
     /// `BPF_MAP_TYPE_*`.

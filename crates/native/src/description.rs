@@ -319,7 +319,7 @@ impl Description {
         })
     }
 
-    /// As [`Description::of`], for a foreign object, in a process with no other rights.
+    /// Reads a foreign object as [`Description::of`] does, in a process with no other rights.
     pub(crate) fn read(source: &str, image: &[u8]) -> Result<Description, Error> {
         type Answer = Result<Description, String>;
         let answer = cage::apart(LONGEST, || {

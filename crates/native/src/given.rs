@@ -31,8 +31,8 @@ bool scx_bpf_dsq_move_to_local___v2(u64 dsq_id, u64 enq_flags) { return __equipo
 pub(crate) struct Given {
     kfuncs: bool,
     includes_common: bool,
-    /// The values' names, and whether the scheduler requires each of them: a source, not a file beside it that it may
-    /// not include, declares the value, and not as `__weak`.
+    /// The values' names, and whether the scheduler requires each of them: it does if a source declares the value, and
+    /// not as `__weak`. (A file beside a source is perhaps not included.)
     configs: BTreeMap<String, bool>,
 }
 

@@ -133,8 +133,8 @@ impl Object {
     }
 }
 
-/// As [`shared_object`], but with the options of [`compile::REMEDIES`] that the compiler requires, and with a time
-/// limit for all attempts together.
+/// The shared object that [`shared_object`] makes with the options of [`compile::REMEDIES`] that the compiler requires.
+/// The time limit is for all attempts together.
 fn remedied(
     sources: &[&Path],
     flags: &[&str],

@@ -123,8 +123,8 @@ fn foreign_symbols(source: &str, file: &ElfFile64<'_, Endianness>) -> Result<(),
     }
 }
 
-/// A BPF program runs when the kernel calls it. Constructors, destructors and functions that select a function (ifuncs)
-/// run when a shared object is loaded or unloaded.
+/// Does `file` have functions that run when it is loaded or unloaded: constructors, destructors and functions that
+/// select a function (ifuncs)? A BPF program runs only when the kernel calls it.
 fn runs_functions(file: &ElfFile64<'_, Endianness>) -> bool {
     let mut sections = file.sections();
     let mut symbols = file.symbols();

@@ -28,8 +28,8 @@ impl Object {
         find(name, kernel, false)
     }
 
-    /// As [`Object::own_in`], but the scheduler also records the reasons for its decisions, which are the same
-    /// (`scheduler/explain.bpf.h`). Recording costs real time, but no simulated time.
+    /// The scheduler of [`Object::own_in`], compiled to record the reasons for its decisions
+    /// (`scheduler/explain.bpf.h`). The decisions are the same. Recording costs real time, but no simulated time.
     pub fn explaining_in(name: &str, kernel: Kernel) -> Result<&'static Object, Error> {
         find(name, kernel, true)
     }

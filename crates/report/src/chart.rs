@@ -12,7 +12,7 @@ pub(crate) const STYLE: &str = include_str!("html/drawing.css");
 pub struct Chart {
     /// The bars' quantity, with the unit.
     pub title: String,
-    /// A hint for reading the bars, such as which ones are better; may be empty.
+    /// A hint for reading the bars, such as which bars are better; may be empty.
     pub note: String,
     /// The series, from top to bottom.
     pub bars: Vec<Bar>,
@@ -84,7 +84,7 @@ const LETTER: f64 = 6.8;
 const BOLD_LETTER: f64 = 7.8;
 const MOST_LABEL: f64 = 190.0;
 
-/// The widths of `chart` on a page, with as much room for labels as the longest one needs.
+/// The widths of `chart` on a page, with as much room for labels as the longest label needs.
 fn on_page(chart: &Chart) -> Widths {
     let letter = |bar: &Bar| if bar.best { BOLD_LETTER } else { LETTER };
     let width = |bar: &Bar| letter(bar) * bar.label.chars().count() as f64;

@@ -15,7 +15,7 @@ use remarks::{
 };
 use workload::{Better, Goal};
 
-/// Margins below this are printed as 0, in %.
+/// Margins below this number of per cent are printed as 0.
 const LEAST_MARGIN_PCT: f64 = 0.05;
 
 /// The smallest difference of the work done that is shown, in per cent.
@@ -26,7 +26,7 @@ const LEAST_WORK_PCT: f64 = 1.0;
 pub struct Shown {
     /// Shows only this goal.
     pub goal: Option<Goal>,
-    /// Shows every measure, not only those that decide.
+    /// Shows every measure, not only the deciding measures.
     pub all: bool,
 }
 

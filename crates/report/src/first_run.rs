@@ -10,7 +10,7 @@ use std::io;
 use trace::write::Format;
 use trace::{Record, Tracepoint};
 
-/// The largest number of points in a lane, approximately; [`FEWEST_BINS`] is the smallest.
+/// The approximate maximum of the number of points in a lane; [`FEWEST_BINS`] is the minimum.
 const BINS: u64 = 1000;
 const FEWEST_BINS: u64 = 100;
 /// The approximate number of points in all lanes of a page, of 4 or 5 bytes each.

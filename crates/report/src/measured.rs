@@ -7,7 +7,7 @@ use crate::{Cell, Page, Table, Tone};
 use judge::{Judged, judge, latency_us, makespan_ms, threads};
 use trace::import::{Other, Summary};
 
-/// A load under a scheduler, in a real kernel and in the simulated one.
+/// A load under a scheduler, in a real kernel and in the simulated kernel.
 pub struct Pair {
     /// The scheduler.
     pub policy: String,

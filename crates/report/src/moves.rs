@@ -1,4 +1,5 @@
-//! Finds the task of a decision to pull. The decision does not name the task; the scheduler moves the task just before.
+//! Finds the task of a decision to pull. The decision does not name the task; the scheduler moves the task just before
+//! the decision.
 
 use policy::{About, Decision};
 

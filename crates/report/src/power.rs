@@ -4,7 +4,7 @@ use crate::number::number;
 use crate::{Cell, Table};
 use machine::{CoreType, Machine, PartIdle, PartPower, Turbo};
 
-/// The tables of a machine's power. A machine without turbo whose power is not known has none.
+/// The tables of a machine's power. A machine without turbo whose power is not known has no such tables.
 pub(crate) fn tables(machine: &Machine) -> Vec<Table> {
     let mut tables: Vec<Table> = Vec::new();
     if machine.power.is_some() {

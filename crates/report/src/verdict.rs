@@ -141,7 +141,8 @@ struct Words<'a> {
     names: Vec<&'a str>,
     verdict: &'a Verdict,
     rows: &'a [Finding<'a>],
-    /// For each scheduler, the earlier one under which every run was the same, if any. Such a scheduler is not named.
+    /// For each scheduler, the earlier scheduler under which every run was the same, if any. The later scheduler is not
+    /// named.
     same_as: Vec<Option<usize>>,
 }
 

@@ -20,7 +20,8 @@ pub fn page() -> Result<()> {
     Ok(io::stdout().write_all(text()?.as_bytes())?)
 }
 
-/// A daemon for root belongs to section 8. The page must not refer to pages of subcommands, which do not exist.
+/// The text of the manual page. A daemon for root belongs to section 8. The page must not refer to pages of
+/// subcommands, which do not exist.
 fn text() -> Result<String> {
     let command = Opts::command().about("loads Equipoise's schedulers into Linux");
     let mut page = Vec::new();

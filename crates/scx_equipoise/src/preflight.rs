@@ -1,4 +1,4 @@
-//! Checks before a scheduler is loaded, and explanations of a refusal by the kernel. Each of them gives a sentence,
+//! Checks before a scheduler is loaded, and explanations of a refusal by the kernel. Each check gives a sentence,
 //! rather than a failed system call.
 
 use crate::libbpf_log;

@@ -70,7 +70,7 @@ impl Profile {
     }
 }
 
-/// The setting `prefer` for a profile, by the kernel's names: Documentation/ABI/testing/sysfs-platform_profile.
+/// The setting `prefer` for a profile, which has the kernel's name (Documentation/ABI/testing/sysfs-platform_profile).
 fn preference(profile: &str) -> &'static str {
     match profile {
         "low-power" | "cool" | "quiet" => "power",

@@ -2,9 +2,10 @@
 //!
 //! Any user may connect to a socket of the loader, so one thread serves all clients, within limits: on the length of a
 //! line, on the time for a line, and on each user's connections, requests and bytes. If a user has too many
-//! connections, the server closes one that has sent a part of a line or, if there is none, the one that has been silent
-//! for longest. A new client is therefore never refused. The server reads from it once, so that a whole line in one
-//! piece is answered, whatever other clients send. If connections arrive too fast, they are served in batches.
+//! connections, the server closes a connection that has sent a part of a line or, if there is none, the connection that
+//! has been silent for longest. A new client is therefore never refused. The server reads from a new client once, so
+//! that a whole line in one piece is answered, whatever other clients send. If connections arrive too fast, they are
+//! served in batches.
 //!
 //! The process that serves the socket holds a lock beside it, so that a second process neither removes nor replaces the
 //! socket.

@@ -1,5 +1,5 @@
-//! The simulator's speed, in context switches per second of one core (criterion's "elements"): hackbench on TC2 under
-//! each policy, and on ever larger machines.
+//! The simulator's speed, in context switches per second of one core (criterion's "elements"). The loads are hackbench
+//! on TC2 under each policy, and hackbench on machines of increasing size.
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
@@ -59,7 +59,7 @@ fn memory(packages: usize) -> Memory {
     }
 }
 
-/// Twenty tasks per CPU, with the same number of messages on every machine.
+/// Measures machines of all sizes, with twenty tasks per CPU and the same number of messages on every machine.
 fn sizes(criterion: &mut Criterion, name: &str, memory: impl Fn(usize) -> Option<Memory>) {
     let mut group = criterion.benchmark_group(name);
     group.sample_size(10);

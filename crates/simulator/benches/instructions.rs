@@ -1,13 +1,13 @@
 //! The simulator's work in machine instructions, for each context switch or message operation of hackbench.
-//! Unlike time, the number of instructions does not depend on the machine's other load, and hardly on the
+//! Unlike time, the number of instructions does not depend on the machine's other load, and depends little on the
 //! machine.
 //!
 //! Each load is run at two lengths under valgrind's callgrind. The difference is the cost of the switches.
 //! The rest of the shorter run is the cost of starting up ("boot"). The bench also prints the best time of
 //! a few runs without callgrind, which does depend on the machine.
 //!
-//! `cargo bench -p equipoise-simulator --bench instructions -- NAME...` measures only the loads whose names
-//! contain one of these.
+//! `cargo bench -p equipoise-simulator --bench instructions -- NAME...` measures only the loads whose names contain one
+//! of the given names.
 
 use machine::Machine;
 use machines::{SIZES, large};
@@ -38,7 +38,7 @@ enum Unit {
 enum Kind {
     /// Two pairs of tasks per CPU; the tasks of a pair wake each other.
     Pairs,
-    /// A hundred such pairs per CPU, with one runnable task each.
+    /// A hundred pairs of tasks per CPU, each with one runnable task.
     Crowd,
     /// Periodic tasks that keep the CPUs busy for nine tenths of the time.
     Periodic,
@@ -181,7 +181,7 @@ struct Instructions {
     programs: u64,
 }
 
-/// In the measured process: runs the load, and prints the number of units and the time.
+/// Runs the load in the measured process, and prints the number of units and the time.
 fn measured(name: &str, length: u64) {
     let loads = Load::all();
     let load = loads.iter().find(|load| load.name == name);
@@ -282,7 +282,7 @@ fn instructions(profile: &str) -> Result<Instructions, String> {
     Ok(found)
 }
 
-/// The second column has the cost, and the first the number of the line.
+/// Returns the cost in a line of the profile: its second column, after the line number.
 fn cost(line: &str) -> Result<u64, String> {
     let cost = line.split_whitespace().nth(1).unwrap_or("0");
     cost.parse()

@@ -1,6 +1,6 @@
-//! Random loads on random machines under every policy, with the simulation's invariants checked
-//! after each event, for as long as you like (`make soak`). Prints the amount of work at the end. A
-//! failing case is made as small as possible and saved, with the seed that finds it again.
+//! Runs random loads on random machines under every policy, and checks the simulation's invariants after each event,
+//! until a time limit (`make soak`). Prints the amount of work at the end. A failing case is made as small as possible
+//! and saved, with the seed that finds it again.
 
 use clap::Parser;
 use policy::Policy;
@@ -17,7 +17,7 @@ mod case;
 
 use case::{Case, case, config};
 
-/// Random loads on random machines under every policy, with invariants checked.
+/// Run random loads on random machines under every policy, and check invariants
 #[derive(Parser)]
 struct Args {
     /// The time limit in hours.

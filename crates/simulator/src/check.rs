@@ -1,9 +1,10 @@
 //! Invariants of a run, checked during the run if a caller asks for that ([`crate::run_checked`]).
 //!
-//! After every event: each runnable task is in exactly one place, which its affinity allows; the counters agree with
-//! the queues; no CPU sleeps while its own queue has work; and no task waits longer than the watchdog allows. For every
-//! computation: the task got exactly its work. For every CPU: its busy time is the computing time of its tasks plus the
-//! kernel's overhead. At the end: the wasted time equals a recount over all intervals between events.
+//! After every event, each runnable task must be in exactly one place, which its affinity allows; the counters must
+//! agree with the queues; no CPU may sleep while its own queue has work; and no task may wait longer than the watchdog
+//! allows. Each computation must do exactly the requested work. The busy time of each CPU must be the computing time of
+//! its tasks plus the kernel's overhead. At the end of a run, the wasted time must equal a recount over all intervals
+//! between events.
 
 use crate::Error;
 use crate::kernel::Kernel;
@@ -25,7 +26,7 @@ impl Check {
     };
 
     /// Also checks a property that a scheduler may promise: no CPU is idle for longer than `max_ns`
-    /// while another CPU has a waiting task that may run on the idle one.
+    /// while another CPU has a waiting task that may run on the idle CPU.
     pub const fn work_conserving(max_ns: u64) -> Check {
         Check {
             idle_limit_ns: Some(max_ns),
@@ -58,13 +59,13 @@ struct Runnable {
     ext: u32,
 }
 
-/// The computing of a task.
+/// The computation of a task.
 #[derive(Clone, Copy, Default)]
 struct Work {
     /// The requested work, or CPU time if `own_time`.
     asked: u64,
     own_time: bool,
-    /// The work done, in 1/2^20.
+    /// The work done, in units of 1/2^20.
     done: u128,
     /// The number of pieces in which the work was done; each may round by one unit.
     pieces: u128,

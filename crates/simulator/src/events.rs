@@ -82,8 +82,8 @@ impl Entry {
 /// Future events, soonest first. At the same time, scheduled events come first, in the order of insertion, then
 /// completions by CPU.
 pub struct Events {
-    /// A heap: the element at `i` is before those at `CHILDREN * i + 1` and the following ones. [`Entry::NONE`] fills
-    /// the heap up, so that an element has all its children or none.
+    /// A heap: the element at `i` is before its children, the first of which is at `CHILDREN * i + 1`. [`Entry::NONE`]
+    /// fills the heap up, so that an element has all its children or none.
     heap: Vec<Entry>,
     /// The number of events in the heap.
     len: usize,
@@ -187,8 +187,8 @@ impl Events {
         self.done.set(cpu, Done::new(time, cpu));
     }
 
-    /// As [`Events::set_done`]. Returns true if the completion is the next event, which then happens now, without
-    /// [`Events::next`].
+    /// Sets the time as [`Events::set_done`] does. Returns true if the completion is the next event, which then happens
+    /// now, without [`Events::next`].
     #[inline]
     pub fn set_done_next(&mut self, cpu: usize, time: u64) -> bool {
         let done = Done::new(time, cpu);

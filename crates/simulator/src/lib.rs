@@ -59,9 +59,8 @@ pub struct Config<'a> {
     pub workload: &'a dyn Workload,
     /// The scheduler.
     pub scheduler: &'a Object,
-    /// The values of the scheduler's globals, set before it is loaded. A 4-byte global `nr_cpu_ids`
-    /// is the number of the machine's CPUs unless it is set here, as every loader of such schedulers
-    /// sets it.
+    /// The values of the scheduler's globals, set before it is loaded. Unless it is set here, a 4-byte global
+    /// `nr_cpu_ids` is set to the number of the machine's CPUs, as every loader of such schedulers does.
     pub globals: &'a [Global],
     /// Computes the scheduler's globals for a machine with some CPUs offline, so that the loader can restart a
     /// scheduler that exits because a CPU goes offline or comes online. With `None`, such an exit ends the run.
@@ -80,7 +79,7 @@ pub struct Config<'a> {
 }
 
 impl<'a> Config<'a> {
-    /// A run with seed 1 that may take any time, without restarts, costs of callbacks and a trace.
+    /// A run with seed 1, and without a time limit, restarts, costs of callbacks or a trace.
     pub fn new(
         machine: &'a Machine,
         workload: &'a dyn Workload,
@@ -150,7 +149,7 @@ pub struct TaskTotals {
     pub cpu_ns: u64,
     /// The longest wait from becoming runnable until running, in ns; 0 for a deadline task, which may be throttled.
     pub longest_wait_ns: u64,
-    /// The time, in ns, since which the task has been runnable without running, if so at the end of the run.
+    /// The time, in ns, since which the task has been runnable without running, if it waits at the end of the run.
     pub waits_since_ns: Option<u64>,
 }
 
@@ -178,7 +177,7 @@ counters! {
     {
         /// Switches from one task (or from idle) to another.
         context_switches,
-        /// The number of times that a task ran on another CPU than before.
+        /// The number of times that a task ran on a different CPU than before.
         migrations,
         /// Wakeups of sleeping tasks.
         wakeups,
@@ -282,7 +281,7 @@ pub enum Event<'a> {
         /// `prio`.
         prio: i32,
     },
-    /// The power of a part of the machine changes; it starts at 0. Not a tracepoint of the kernel.
+    /// The power of a part of the machine changes; each part's power starts at 0. Not a tracepoint of the kernel.
     Power {
         /// The part.
         part: Part,
@@ -312,8 +311,8 @@ pub enum Event<'a> {
     /// The scheduler is loaded again after hotplug, or has exited because of it. Until it is loaded, tasks run in turn
     /// from one queue. Not a tracepoint of the kernel.
     Loaded(bool),
-    /// The task that is about to wake up another task. Precedes the `Wakeup` of the other task. Not a tracepoint of the
-    /// kernel.
+    /// The task that is about to wake up another task. This event precedes the `Wakeup` of the other task. Not a
+    /// tracepoint of the kernel.
     Waker {
         /// `comm`, `pid` of the task that wakes up.
         #[serde(borrow)]
@@ -349,8 +348,8 @@ pub enum Event<'a> {
         /// The product of `group_weight` and the weights of the groups above. 2^20 stands for the default weight, 100.
         product: u64,
     },
-    /// The task that loses its CPU has been polling for a word, a mutex or a kernel lock. Precedes the task's `Switch`.
-    /// Not a tracepoint of the kernel.
+    /// The task that loses its CPU has been polling for a word, a mutex or a kernel lock. This event precedes the
+    /// task's `Switch`. Not a tracepoint of the kernel.
     Polls {
         /// `comm`, `pid`.
         #[serde(borrow)]
@@ -375,8 +374,8 @@ pub enum Event<'a> {
     },
     /// `bpf_trace_printk`.
     Printk(&'a str),
-    /// A decision of the scheduler, if the scheduler was compiled to report them ([`Object::explaining_in`]). Not a
-    /// tracepoint of the kernel.
+    /// A decision of the scheduler, if the scheduler was compiled to report decisions ([`Object::explaining_in`]). Not
+    /// a tracepoint of the kernel.
     #[serde(skip)]
     Decision {
         /// The number of the decision; the scheduler knows its meaning.
@@ -484,8 +483,8 @@ pub enum Error {
     Object(#[from] native::Error),
 }
 
-/// The scheduler's own name (`ops.name`). The error says why Linux would refuse the name, which it checks first:
-/// `bpf_obj_name_cpy()` accepts only letters, digits, `_` and `.`, and a limited number of them.
+/// The scheduler's own name (`ops.name`). The error says why Linux would refuse the name, which is the first thing that
+/// Linux checks: `bpf_obj_name_cpy()` accepts only letters, digits, `_` and `.`, and a limited number of them.
 pub fn scheduler_name(scheduler: &Object) -> Result<String, String> {
     let name = scheduler
         .ops_text(std::mem::offset_of!(abi::layout::Ops, name))
@@ -512,7 +511,7 @@ pub fn run(config: Config<'_>) -> Result<Outcome, Error> {
     run_kernel(config, None, None)
 }
 
-/// As [`run`], but the run ends with [`Error::Stopped`] soon after `stop` has become true.
+/// Runs `config` to its end, or until `stop` becomes true: soon afterwards the run ends with [`Error::Stopped`].
 pub fn run_until(config: Config<'_>, stop: &AtomicBool) -> Result<Outcome, Error> {
     run_kernel(config, None, Some(stop))
 }

@@ -8,8 +8,8 @@ use crate::kernel::task::{Class, Continuation, TaskPtr};
 use crate::{Counters, Error, GroupRequest, Outcome, TaskTotals};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The limits on events at one time and on a CPU's reschedules. Beyond this limit the scheduler is assumed to cause
-/// them endlessly. The limit suffices for many events of each task of the largest workload.
+/// The limit on the number of events at one time, and on that of a CPU's reschedules. Beyond the limit, the scheduler
+/// is assumed to cause them endlessly. The limit suffices for many events of each task of the largest workload.
 pub const MAX_INSTANT_EVENTS: u32 = 2_000_000;
 
 /// The number of events between two tests of whether the run has to stop; a power of two. This number of events takes

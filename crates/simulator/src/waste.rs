@@ -64,13 +64,13 @@ struct Streak {
     from: u64,
     until: u64,
     wanted: Wanted,
-    /// The CPU that has been idle for longest among those that could take a task, if known.
+    /// The CPU that has been idle for longest among the CPUs that could take a task, if known.
     oldest: Option<usize>,
 }
 
 /// Tasks by their affinity.
 struct Groups {
-    /// Every affinity that tasks have had. The tasks of the first one, which is that of all CPUs, are not counted.
+    /// Every affinity that tasks have had. The tasks of the first affinity, which allows all CPUs, are not counted.
     list: Vec<Group>,
     /// The number of runnable tasks in the groups after the first one.
     bound: usize,

@@ -7,7 +7,8 @@ pub struct Task<'a> {
     pub comm: &'a str,
     /// The pid; 0 is the idle task.
     pub pid: i32,
-    /// The priority: 120 is nice 0, 0 to 99 is real time, and -1 is a deadline; [`DEFAULT_PRIO`] if the event has none.
+    /// The priority: 120 is nice 0, 0 to 99 is a real-time task, and -1 a deadline task; [`DEFAULT_PRIO`] if the event
+    /// has none.
     pub prio: i32,
 }
 
@@ -174,7 +175,7 @@ pub enum Tracepoint<'a> {
     /// A decision of the scheduler, with its reason. A trace of Linux would have the decision as a
     /// [`Tracepoint::Mark`].
     Decision {
-        /// The task about which the decision is.
+        /// The task that the decision is about.
         task: Option<Task<'a>>,
         /// The name of the decision.
         name: &'static str,

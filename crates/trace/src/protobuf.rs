@@ -17,7 +17,7 @@ pub trait Value<'b>: Default {
     /// Reads the next value, which replaces a value that the message already has, or is added to it.
     fn read(&mut self, decoder: &mut Decoder<'b>) -> Result<(), Error>;
 
-    /// As [`Value::read`], for a value that is encoded as `wire_type`.
+    /// Reads the next value, which is encoded as `wire_type`.
     fn read_as(&mut self, wire_type: u8, decoder: &mut Decoder<'b>) -> Result<(), Error> {
         match wire_type == Self::WIRE_TYPE {
             true => self.read(decoder),

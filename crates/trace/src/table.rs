@@ -131,7 +131,7 @@ impl Field {
         }
     }
 
-    /// Gives the field another name in text than in tracefs.
+    /// Gives the field a different name in text than in tracefs.
     const fn key(mut self, key: &'static str) -> Field {
         self.key = key;
         self

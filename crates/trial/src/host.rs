@@ -18,7 +18,7 @@ pub struct Conditions {
     /// The number of times that the hardware has throttled CPUs because of heat, since the computer started, over all
     /// CPUs.
     pub throttled: u64,
-    /// The time that the computer has been suspended, since its start.
+    /// The time for which the computer has been suspended since its start.
     pub suspended: Duration,
     /// The CPUs that are online, as the kernel lists them.
     pub online: String,

@@ -164,7 +164,7 @@ fn missed_pct(turn: &Turn) -> Option<f64> {
 
 /// The runs of a trial, and their measures.
 pub struct Measured {
-    /// The measures; the ones that decide come first.
+    /// The measures; the deciding measures come first.
     pub measures: Vec<Measure>,
     /// The runs of each scheduler; runs with the same index are of one block.
     pub runs: Vec<lab::Measured>,

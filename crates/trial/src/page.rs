@@ -7,7 +7,7 @@ use lab::Results;
 use report::{Page, Shown, Told};
 use serde::{Deserialize, Serialize};
 
-/// The differences, in %, for which the page gives the number of blocks that finding them needs.
+/// The differences, in %, for which the page gives the number of blocks that are needed to find them.
 const DIFFERENCES_PCT: [f64; 3] = [1.0, 2.0, 5.0];
 
 /// The words of a page about a trial, apart from the results.
@@ -71,7 +71,7 @@ pub fn page(
     }
 }
 
-/// The remark that the tables have other intervals than the verdict.
+/// The remark that the intervals in the tables differ from those of the verdict.
 const UNADJUSTED: &str = "The intervals in the tables are those of a trial whose number of blocks was fixed \
                           beforehand; the intervals of the verdict hold after any number of blocks.";
 

@@ -70,7 +70,7 @@ pub struct Thread {
     pub ran_ns: u64,
     /// The number of switches to these threads.
     pub turns: u64,
-    /// The number of switches to these threads on another CPU than before.
+    /// The number of switches to these threads on a different CPU than before.
     pub migrations: u64,
     /// The times from each wakeup until the thread ran, in ns.
     pub latencies_ns: Vec<u64>,

@@ -23,9 +23,9 @@ pub fn workload(seed: u64, tasks: usize, cpus: &CpuMask) -> Box<dyn Workload> {
 /// An rt-app file of `tasks` (1 to [`MAX_TASKS`]) random tasks bound to some of `cpus`. Equal arguments give equal
 /// files. Fewer tasks with the same seed shrink a failing case.
 ///
-/// The load ends under any fair scheduler: all loops are finite, tasks hold at most one mutex at a
-/// time and meet barriers in one order, and no wakeup can be lost, because a waiter holds its mutex
-/// from before a barrier until it waits, and its waker takes that mutex after the barrier.
+/// The load ends under any fair scheduler: all loops are finite, and tasks hold at most one mutex at a time and meet
+/// barriers in one order. No wakeup can be lost, because a waiter holds its mutex from before a barrier until it waits,
+/// and its waker takes that mutex after the barrier.
 pub fn rt_app_json(seed: u64, tasks: usize, cpus: &CpuMask) -> String {
     let tasks = tasks.clamp(1, MAX_TASKS);
     let mut generator = Generator {

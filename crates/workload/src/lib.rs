@@ -63,7 +63,7 @@ pub trait Workload: Send + Sync {
     /// The metrics of a run, which are the same for every run; [`Recorder::record`] takes indices into this list.
     fn metrics(&self) -> &[Metric];
     /// The total and the parallelism of CPU-bound work, from which the best possible time on a machine follows. `None`
-    /// if other factors than CPU throughput decide the time.
+    /// if factors other than CPU throughput decide the time.
     fn cpu_bound(&self) -> Option<CpuBound> {
         None
     }
@@ -369,8 +369,8 @@ pub enum Op {
     Hold {
         /// The lock.
         mutex: MutexId,
-        /// The work, in ns at the reference speed. The time is that on the CPU that was the last to work under the
-        /// lock.
+        /// The work, in ns at the reference speed, on a CPU that was also the last to work under the lock, so that it
+        /// has all lines in its cache.
         work: u64,
         /// The number of cache lines that the task changes, including the lock's own. These lines are fetched from the
         /// last holder, if the machine has costs for that.

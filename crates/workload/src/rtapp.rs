@@ -1,9 +1,8 @@
-//! rt-app's JSON files (release 1.0, and `fork`, `memrun`, `sem_post` and `sem_wait` of later ones) as workloads.
+//! rt-app's JSON files (release 1.0, and `fork`, `memrun`, `sem_post` and `sem_wait` of later releases) as workloads.
 //!
-//! The grammar is that of rt-app's `doc/tutorial.txt` with the additions of json-c and of its companion
-//! `workgen`: comments, trailing commas, single quotes, a repeated event or phase, and `"suspend"` without a
-//! value. An event's key may continue after the event's name (`run1`, `lock_a`). Differences from
-//! rt-app:
+//! The grammar is that of rt-app's `doc/tutorial.txt` with the additions of json-c and of rt-app's companion `workgen`:
+//! comments, trailing commas, single quotes, a repeated event or phase, and `"suspend"` without a value. An event's key
+//! may continue after the event's name (`run1`, `lock_a`). Differences from rt-app:
 //!
 //! - The time of `run` is in us at the machine's reference speed, whatever `global.calibration` says.
 //! - A meaningless key, which rt-app skips, is an error. So is an event that could never run or never continue: a wait
@@ -25,11 +24,11 @@
 //!   clock every 32 us of work.
 //! - In a task without `phases`, `loop` counts its only phase. Without `loop`, both kinds of task
 //!   continue forever.
-//! - `suspend` waits for the name that it gives, as in release 1.0, which Debian has. Since June 2025, rt-app takes the
-//!   task's own name instead; a remark lists the tasks for which the two differ. A `lock` of the same name is the same
-//!   mutex.
+//! - `suspend` waits for the name that it gives, as in release 1.0, which Debian has. Since June 2025, rt-app has taken
+//!   the task's own name instead; a remark lists the tasks for which the two differ. A `lock` of the same name is the
+//!   same mutex.
 //! - A fair task's `runtime` outside of phases is not a requested slice, as in release 1.0. Since February 2025, rt-app
-//!   takes it as `dl-runtime` also; a remark lists the tasks.
+//!   has taken it as `dl-runtime`, too; a remark lists the tasks.
 //! - A phase's `dl-runtime` alone changes the slice of a fair task. rt-app changes it only along with `policy` or
 //!   `priority`.
 //! - `memrun` is work at the reference speed: caches are not simulated, and `ref` has no effect.

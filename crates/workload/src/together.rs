@@ -2,7 +2,7 @@
 //!
 //! Each workload has its own mutexes, streams and so on, which are numbered one after another. A program sees only the
 //! objects of its own workload. A metric is prefixed with the workload's name if two workloads have metrics of the same
-//! name. The run ends when all tasks have exited, or at the first duration of a workload.
+//! name. The run ends when all tasks have exited, or when the shortest duration of a workload is over.
 
 use crate::{ControlGroup, Env, GroupId, Metric, MetricId, Op, Program, Start, TaskSpec, Workload};
 use machine::Machine;

@@ -81,7 +81,7 @@ static int run_util_tick(void *timers, int *key, struct scheduler_timer *timer)
 /* The runqueue that @p joins. */
 static __always_inline u32 enqueue_cpu(struct task_struct *p, const struct fair_entity *se)
 {
-	/* The task is being pushed, or was queued on another CPU than sched_ext has for it. */
+	/* The task is being pushed, or was queued on a different CPU than sched_ext has for it. */
 	if (se->on_rq && task_allowed(p, se->cpu))
 		return se->cpu;
 	return scx_bpf_task_cpu(p);

@@ -59,7 +59,7 @@ static int run_hrtick(void *timers, int *key, struct scheduler_timer *timer)
 	return 0;
 }
 
-/* Timers that replace the ticks while a task of a higher class has the CPU, which sched_ext does not report. */
+/* Timers that replace the ticks that sched_ext does not report, while a task of a higher class has the CPU. */
 CPU_TIMERS(class_timers);
 
 static int run_class_tick(void *timers, int *key, struct scheduler_timer *timer)
@@ -91,7 +91,7 @@ static __always_inline void ask_before_switch(u32 cpu)
 /* The runqueue that @p joins. */
 static __always_inline u32 enqueue_cpu(struct task_struct *p, const struct fair_entity *se)
 {
-	/* The task is being pushed, or was queued on another CPU than sched_ext has for it. */
+	/* The task is being pushed, or was queued on a different CPU than sched_ext has for it. */
 	if (se->on_rq && task_allowed(p, se->cpu))
 		return se->cpu;
 	return scx_bpf_task_cpu(p);

@@ -8,7 +8,7 @@
 
 #include "cgroup.bpf.h"
 
-/* The number of sessions that have a group; the tasks of further sessions are in the root. */
+/* The largest number of sessions that have a group; the tasks of further sessions are in the root. */
 #define MAX_AUTOGROUPS 256
 
 /* For each session with a group, the kernel's number of the session, and the group. */

@@ -25,7 +25,7 @@
  * time. */
 #define SLACK_PERIOD 5000000
 #define MIN_BANDWIDTH_EXPIRATION 2000000
-/* More than all CPUs can use in a period, but so little that no sum overflows. */
+/* A quota that is more than all CPUs can use in a period, but so small that no sum overflows. */
 #define LARGEST_QUOTA (1ULL << 50)
 
 /* The timers of each group: one for the end of its period, and one for the distribution of time that was given
@@ -83,8 +83,10 @@ static __always_inline void start_cfs_bandwidth(u32 group, struct fair_bandwidth
 	start_group_timer(&period_timers, group, b->expires - now);
 }
 
-/* Takes time from the group until @grq has @target ns, as far as the group has time. Returns true if @grq then has
- * any. */
+/*
+ * Takes time from the group until @grq has @target ns, as far as the group has time. Returns true if @grq then has
+ * time.
+ */
 static __always_inline bool assign_cfs_rq_runtime(u32 group, struct group_rq *grq, s64 target)
 {
 	struct fair_bandwidth *b = bandwidth_of(group);

@@ -150,7 +150,7 @@ impl Reader<'_> {
 }
 
 /// Scales distances so that the distance of a node to itself is 10, as in ACPI. The distances of version 1 are relative
-/// to any number.
+/// to an arbitrary number.
 fn relative(values: &[f64]) -> Vec<u32> {
     let local = values.first().filter(|&&local| local > 0.0);
     let unit = local.map_or(1.0, |local| f64::from(LOCAL_DISTANCE) / local);

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// All runs stay in memory until the last one has finished; more runs would not fit.
 const MAX_RUNS: i64 = 100_000;
-/// Each job is a thread; hardly any computer has as many CPUs.
+/// Each job is a thread, and hardly any computer has more CPUs than this.
 const MAX_JOBS: i64 = 1024;
 
 /// The options for the number of runs.
@@ -75,7 +75,7 @@ impl Explain {
 }
 
 impl Runs {
-    /// The number of runs on the command line; without one, `usual`. The runs have no noise.
+    /// The number of runs on the command line, or `usual` if there is none. The runs have no noise.
     pub fn or(&self, usual: Option<u32>) -> lab::Runs {
         lab::Runs {
             count: self.runs.or(usual).unwrap_or(DEFAULT_RUNS),
@@ -219,13 +219,13 @@ pub struct Explain {
     #[arg(long, value_name = "THREAD")]
     pub task: Vec<String>,
     /// Show the same period of a thread, from its wakeup until it sleeps, under this policy next to
-    /// the explained one: the period that lost most time, or the one at --at
+    /// the explained one: the period that lost most time, or the period at --at
     #[arg(long, value_name = "POLICY", conflicts_with = "worst")]
     pub diff: Option<String>,
     /// Explain the waits at this time, such as 1.204s or 1204ms, instead of the longest waits
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub at: Option<u64>,
-    /// Number of waits to show, and of slow runs
+    /// Number of waits and of slow runs to show
     #[arg(
         long,
         value_name = "N",
@@ -539,7 +539,7 @@ pub struct Import {
 
 #[derive(Subcommand)]
 pub enum Catalog {
-    /// List the names, with a line about each
+    /// List the names, each with a one-line description
     List,
     /// Show everything about NAME
     Show {

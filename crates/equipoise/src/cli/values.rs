@@ -27,7 +27,7 @@ pub struct Setting {
     pub scheduler: Option<String>,
     /// The variable.
     pub variable: String,
-    /// Its value.
+    /// The variable's value.
     pub value: i64,
 }
 

@@ -333,7 +333,7 @@ impl Watch {
         Ok(self.until(now))
     }
 
-    /// As [`Watch::next`], for an interval that lasted `length`.
+    /// Ends an interval as [`Watch::next`] does, as if the interval had lasted `length`.
     #[cfg(test)]
     pub fn next_after(&mut self, length: Duration) -> Interval {
         let mut now = Moment::now(&self.computer).unwrap();

@@ -42,7 +42,7 @@ pub fn tune(predictor: &Predictor, trace: &[u8], goes_on: bool) -> Result<Tuned,
     Ok(judge(&names, &columns))
 }
 
-/// The policies in which `setting` has each other choice, or half or twice the number `value`.
+/// The policies in which `setting` has one of its other choices, or half or twice the number `value`.
 fn changed(setting: &Setting, value: u64) -> Vec<String> {
     let values: Vec<u64> = match &setting.kind {
         _ if !setting.live => Vec::new(),

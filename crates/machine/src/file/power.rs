@@ -218,7 +218,7 @@ impl Reader<'_> {
         Ok(khz)
     }
 
-    /// As [`Reader::cost`], but 0 is an error.
+    /// Converts a time as [`Reader::cost`] does, except that 0 is an error.
     pub(super) fn time(&self, value: &Spanned<u64>, unit_ns: u64) -> Result<u64> {
         match self.cost(value, unit_ns) {
             0 => self.bad(value.span(), "this time is 0".to_owned(), "expected a time"),

@@ -6,7 +6,7 @@ pub fn one_of<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Strin
     one_of_described(name, known.into_iter().map(|known| (known, "")))
 }
 
-/// As [`one_of`], with a text of its own, `expected`, instead of the list of the `known` names.
+/// The text `expected` for an unknown `name`, with the most similar of the `known` names as a suggestion.
 pub fn suggest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>, expected: &str) -> String {
     let known: Vec<&str> = known.into_iter().collect();
     match similar(name, &known) {
@@ -15,8 +15,8 @@ pub fn suggest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>, expecte
     }
 }
 
-/// As [`one_of`], for names with descriptions. If no name is similar to `name`, the suggestions are the names whose
-/// descriptions have all words of `name`.
+/// The expectation of [`one_of`] for names with descriptions. If no name is similar to `name`, the suggestions are the
+/// names whose descriptions have all words of `name`.
 pub fn one_of_described<S: AsRef<str>>(
     name: &str,
     known: impl IntoIterator<Item = (impl AsRef<str>, S)>,
@@ -37,8 +37,7 @@ pub fn one_of_described<S: AsRef<str>>(
     }
 }
 
-/// The element of `known` that takes the fewest edits from `name`, of those that are similar. A single letter is
-/// similar to nothing.
+/// The element of `known` that is similar to `name` and takes the fewest edits. A single letter is similar to nothing.
 fn similar<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     /// The similarity that clap requires for its own names. It overlooks short names with omitted letters, such as
     /// `edf` for `eevdf`.

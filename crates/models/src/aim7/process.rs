@@ -1,9 +1,9 @@
 //! Processes: the memory areas in fork, exec and exit, and children of users.
 //!
 //! A fork and exit take 0.88 to 1.02 us longer for each area with anonymous memory than for an area without it, in a
-//! child with 0 to 1500 siblings on a Xeon of 2024 under Linux 6.18, and twice as long on the machine of AIM7's
-//! published figures (`at_speed()`). The time under locks is assumed to be four fifths of that difference: two sections
-//! of `vma` and one of `spin`.
+//! child with 0 to 1500 siblings on a Xeon of 2024 under Linux 6.18. The difference is twice as large on the machine of
+//! AIM7's published figures (`at_speed()`). The time under locks is assumed to be four fifths of that difference: two
+//! sections of `vma` and one of `spin`.
 
 use super::spinlocks::{self, Lock};
 use super::subtests::Call;
@@ -19,7 +19,8 @@ const LIBM: u32 = 1;
 const STARTED: u32 = 4;
 const LIBDL: u32 = 5;
 
-/// The number of locks: those of the files, then those of the anonymous memory that users inherit from their parent.
+/// The number of locks: the locks of the files, then the locks of the anonymous memory that users inherit from their
+/// parent.
 pub const LOCKS: u32 = FILES + 9;
 
 /// The locks of the areas of a user's memory, in address order, as RHEL 6 maps a program with two libraries: the

@@ -1,5 +1,5 @@
-//! The spinlocks of Linux 3.10 in a subtest's calls that users of different directories, or even
-//! file systems, share. The locks were counted in the kernel's source, for files on ext4.
+//! The spinlocks of Linux 3.10 that a subtest's calls take, and that users of different directories, or even file
+//! systems, share. The locks were counted in the kernel's source, for files on ext4.
 
 use super::subtests::Call;
 use super::{Setup, around, root};

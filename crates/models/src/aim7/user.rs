@@ -73,7 +73,7 @@ enum Purpose {
 #[derive(Default)]
 struct DirectoryCall {
     directory: MutexId,
-    /// The spinlocks to take, and the number of those that are taken before the directory's mutex is released.
+    /// The spinlocks to take, and the number of locks that are taken before the directory's mutex is released.
     locks: &'static [Lock],
     inside: Option<usize>,
     handle: Option<Handle>,
@@ -141,8 +141,8 @@ impl User {
         }
     }
 
-    /// Draws the subtest of the next job, with equal probability among those with remaining jobs, as AIM7 does, and its
-    /// file system.
+    /// Draws the subtest of the next job, with equal probability among the subtests with remaining jobs, as AIM7 does,
+    /// and the file system of the job.
     fn draw(&mut self, env: &mut Env) -> Option<(&'static Subtest, u32)> {
         let left = self.jobs.iter().filter(|&&jobs| jobs > 0).count();
         if left == 0 {

@@ -28,8 +28,9 @@
 #define LOADER_ATTACH(program) __equipoise_export const u32 equipoise_attach_##program = 1
 
 /*
- * A timer for work that a loader does later. NAME_fires() is called; its body follows the macro, and may start the
- * timer again. LOADER() starts it with NAME_start(), after as many ns, with flags of bpf_timer_start().
+ * A timer for work that a loader does later. LOADER() starts the timer with NAME_start(), which takes the delay in ns
+ * and flags of bpf_timer_start(). On expiry, NAME_fires() is called; the body of this function follows the macro, and
+ * may start the timer again.
  */
 #define LOADER_TIMER(name)                                               \
 	struct name {                                                    \
@@ -133,7 +134,7 @@ static inline u32 loader_capacity(u32 cpu)
 	return __kcall(cpuperf, cpu, EQUIPOISE_CPUPERF_CAP);
 }
 
-/* The highest and the lowest of these values on the machine. */
+/* The highest and the lowest loader_capacity() of the machine's CPUs. */
 static inline u32 loader_most_capacity(void)
 {
 	u32 most = 0;
@@ -150,7 +151,7 @@ static inline u32 loader_least_capacity(void)
 	return least;
 }
 
-/* The time that @cpu has not been idle, ns: /proc/stat's user, nice, system, irq and softirq. */
+/* The time in ns for which @cpu has not been idle: /proc/stat's user, nice, system, irq and softirq. */
 static inline u64 loader_busy_ns(u32 cpu)
 {
 	return __kcall(busy_ns, cpu);

@@ -36,7 +36,7 @@ static __kfunc(scx_bpf_cpu_to_cid) s32 scx_bpf_cpu_to_cid(s32 cpu)
 	return __kcall(cid_of_cpu, cpu);
 }
 
-/* scx's library calls it before the first pick that rotates; here the kernel's own order rotates. */
+/* scx's library calls this function before the first pick that rotates; here the kernel's own order rotates. */
 static inline int cmask_distribute_init(void *map)
 {
 	(void)map;
@@ -217,7 +217,7 @@ static inline void cmask_clear(u32 cid, struct scx_cmask *m)
 	cmask_test_and_clear(cid, m);
 }
 
-/* In the simulation only one callback runs at a time, so these need no atomic instructions. */
+/* In the simulation only one callback runs at a time, so these operations need no atomic instructions. */
 #define __cmask_set(cid, m) cmask_set(cid, m)
 #define __cmask_clear(cid, m) cmask_clear(cid, m)
 #define __cmask_test_and_set(cid, m) cmask_test_and_set(cid, m)

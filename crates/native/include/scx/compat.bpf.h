@@ -13,7 +13,7 @@
 #define __COMPAT_scx_bpf_dispatch_vtime_from_dsq(it, p, dsq_id, enq_flags) \
 	scx_bpf_dsq_move_vtime(it, p, dsq_id, enq_flags)
 
-/* Linux 6.13 renamed these. */
+/* Linux 6.13 renamed these functions. */
 static inline bool scx_bpf_dsq_insert(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags)
 {
 	__kcall(dispatch, p, dsq_id, slice, enq_flags);
@@ -107,7 +107,7 @@ static inline int scx_bpf_reenqueue_local_from_anywhere(void)
 	return 0;
 }
 
-/* Linux 6.12 lacks these; the fallbacks are those of the kernel's compatibility header. */
+/* Linux 6.12 lacks these functions; the fallbacks are those of the kernel's compatibility header. */
 #define __COMPAT_HAS_scx_bpf_select_cpu_and bpf_ksym_exists(scx_bpf_select_cpu_and)
 #define __COMPAT_scx_bpf_events(events, size) \
 	(bpf_ksym_exists(scx_bpf_events) ? scx_bpf_events(events, size) : (void)0)

@@ -65,7 +65,7 @@ static inline bool bpf_cpumask_test_and_clear_cpu(u32 cpu, struct bpf_cpumask *m
 	return was;
 }
 
-/* Bits at and above nr_cpu_ids are never set: word @i of the CPUs there are. */
+/* Word @i of the possible CPUs. Bits at and above nr_cpu_ids are never set. */
 static inline unsigned long __equipoise_possible_word(u32 i)
 {
 	u32 nr = __KERNEL->nr_cpu_ids;

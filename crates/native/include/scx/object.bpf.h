@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Objects that a scheduler allocates, and the trees and lists that hold them. A tree is kept as an
- * ordered list: the schedulers that use one have one node per control group.
+ * ordered list: the schedulers that use a tree have one node per control group.
  */
 #ifndef __SCX_OBJECT_BPF_H
 #define __SCX_OBJECT_BPF_H

@@ -15,7 +15,8 @@ const MOST_MEASURES: usize = 12;
 /// The measures that decide one goal.
 pub(super) struct Deciding<'a> {
     verdict: &'a GoalVerdict,
-    /// The measures that are shown. If there are too many, they are those in which the schedulers differ most.
+    /// The measures that are shown. If there are too many, only the measures in which the schedulers differ most are
+    /// shown.
     pub(super) rows: Vec<&'a Finding<'a>>,
     all: usize,
 }
@@ -125,9 +126,9 @@ pub(super) fn of_goal(findings: &Results<'_>, deciding: &Deciding<'_>) -> Table 
 /// The largest number of rows of a table that has no folded rows.
 const MOST_SHOWN: usize = 4;
 
-/// The schedulers in the order of rows. A few schedulers stay in the given order. Of more than [`MOST_SHOWN`], the
-/// first list has the baseline and then the best schedulers for the goal; the second list has the schedulers that
-/// another one beats.
+/// The schedulers in the order of rows. A few schedulers stay in the given order. If there are more than [`MOST_SHOWN`]
+/// schedulers, the first list has the baseline and then the best schedulers for the goal; the second list has the
+/// schedulers that another scheduler beats.
 pub(super) fn by_goal(schedulers: Vec<usize>, verdict: &GoalVerdict) -> (Vec<usize>, Vec<usize>) {
     if schedulers.len() <= MOST_SHOWN || !verdict.tells_apart() {
         return (schedulers, Vec::new());

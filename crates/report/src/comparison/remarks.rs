@@ -199,8 +199,7 @@ pub(super) fn remarks(comparison: &Comparison) -> Vec<String> {
     remarks
 }
 
-/// On a machine with costs of callbacks: says which schedulers' callbacks take time, and which take
-/// none.
+/// Says which schedulers' callbacks take time and which take none, on a machine with costs of callbacks.
 pub(super) fn callbacks(comparison: &Comparison) -> Option<String> {
     let costs = &comparison.machine.callbacks;
     if costs.is_empty() {

@@ -1,5 +1,5 @@
-//! Linux's tracking of CPUs and tasks (PELT, in time scaled by capacity and frequency), independent
-//! of the scheduler's.
+//! Linux's tracking of CPUs and tasks (PELT, in time scaled by capacity and frequency), independent of the scheduler's
+//! own tracking.
 
 use super::pelt::{Average, Levels};
 use machine::Machine;
@@ -34,7 +34,7 @@ pub(super) struct Cpu {
     residencies: Vec<u64>,
     pub current: Option<i32>,
     pub exiting: bool,
-    /// The scheduler's last cpufreq request, where 1024 is the highest one.
+    /// The scheduler's last cpufreq request, where 1024 is the highest request.
     pub asked: Option<i64>,
     /// The time since which the CPU has been idle.
     pub idle_since: u64,

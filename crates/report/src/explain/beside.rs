@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, HashMap};
 /// The activity of one thread during another thread's wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Its name.
+    /// The thread's name.
     pub name: String,
-    /// Its pid.
+    /// The thread's pid.
     pub pid: i32,
     /// The duration of the activity in ns.
     pub ns: u64,

@@ -52,17 +52,17 @@ pub enum Kind {
     Nice,
     /// Threads of control groups with more weight ran.
     Group,
-    /// The thread has stopped running, although the threads that ran have no more weight than it.
+    /// The thread has stopped running, although the threads that ran have no more weight than this thread.
     Starved,
     /// All CPUs that the thread may use were busy.
     Busy,
-    /// The thread ran on a slow CPU while a faster one idled.
+    /// The thread ran on a slow CPU while a faster CPU idled.
     SlowCpu,
-    /// The thread ran on a slow CPU, and all faster ones were busy.
+    /// The thread ran on a slow CPU, and all faster CPUs were busy.
     FastCpusBusy,
     /// The machine's description gives the slow CPU too high a capacity.
     WrongCapacity,
-    /// The thread ran on a slow CPU, and all faster ones were offline or limited in their frequency.
+    /// The thread ran on a slow CPU, and all faster CPUs were offline or limited in their frequency.
     NoFasterCpu,
     /// The CPU did not have its highest frequency.
     Frequency,
@@ -77,7 +77,7 @@ pub enum Kind {
 /// The cause of a loss.
 #[derive(Clone, Debug)]
 pub struct Cause {
-    /// Its kind.
+    /// The kind of the cause.
     pub kind: Kind,
     /// The cause in words: one sentence.
     pub sentence: String,
@@ -149,7 +149,7 @@ struct Facts<'a> {
     chain: &'a Chain,
     /// The CPUs that were online.
     all: CpuMask,
-    /// The CPUs of these that the thread may use.
+    /// The CPUs of `all` that the thread may use.
     allowed: CpuMask,
     /// The response that `chain` is about, if it is not about a wait.
     response: Option<&'a Response>,
@@ -291,7 +291,7 @@ fn placed_by(made: Option<&Made>) -> Option<String> {
     made.map(|made| format!("{} by this rule: {}", made.what, made.why))
 }
 
-/// In words, the part that `ns` is of `of`: `all of it` from 99 % on, otherwise the time.
+/// The part `ns` of the time `of` in words: `all of it` from 99 % on, otherwise the time `ns`.
 fn part(ns: u64, of: u64) -> String {
     match ns.saturating_mul(100) >= of.saturating_mul(99) {
         true => "all of it".to_owned(),

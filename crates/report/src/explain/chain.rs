@@ -89,7 +89,7 @@ pub enum What {
 pub struct Made {
     /// The row of the decision.
     pub decision: &'static Decision,
-    /// The CPU about which the decision is.
+    /// The CPU that the decision is about.
     pub cpu: Option<usize>,
     /// The decision, such as `ui-0 goes to CPU 3`.
     pub what: String,

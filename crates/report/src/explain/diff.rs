@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// The version of the format, which is that of `compare`.
 const SCHEMA: u32 = 2;
 
-/// The largest number of CPUs that are listed of those on which the thread ran.
+/// The largest number of listed CPUs on which the thread ran.
 const MOST_CPUS: usize = 4;
 /// The largest number of CPUs drawn.
 const MOST_ROWS: usize = 16;

@@ -35,7 +35,8 @@ impl Trace for Both<'_> {
     }
 }
 
-/// The first run: the waits that are to be explained, all waits by thread, and what `responses` chooses of these threads.
+/// Makes the first run of `case`. Returns the waits to explain, the latencies of the threads, and the responses of
+/// these threads that `responses` chooses.
 pub fn observe(
     case: &Case<'_>,
     runs: &Runs,
@@ -75,7 +76,8 @@ pub fn missed_periods(
     ))
 }
 
-/// Combines each of `missed` with the next of `chains`, as many as waits were observed for that period.
+/// Combines each of `missed` with its chains. `chains` has one chain for each wait that was observed for a period, in
+/// the order of the periods.
 fn with_chains(
     case: &Case<'_>,
     missed: Vec<Missed>,
@@ -92,7 +94,7 @@ fn with_chains(
 }
 
 impl<'a> Explanation<'a> {
-    /// The explanation of what is asked about the first run of `case`, until `stop` is true.
+    /// Explains what `asked` requests about the first run of `case`. Fails soon after `stop` becomes true.
     pub fn of(
         case: &Case<'a>,
         runs: &Runs,

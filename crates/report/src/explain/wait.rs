@@ -54,10 +54,10 @@ impl Wait {
 /// The user's question.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Names of threads (all instances or one) or pids. If empty, the threads by which the workload
-    /// is judged, or otherwise all.
+    /// Names of threads (all instances or one) or pids. If the list is empty, the threads by which the workload is
+    /// judged are shown, or otherwise all threads.
     pub threads: Vec<String>,
-    /// A time within a wait, in ns; otherwise the longest waits are shown.
+    /// A time, in ns: the waits nearest to that time are shown. Without a time, the longest waits are shown.
     pub at: Option<u64>,
     /// The maximum number of waits, at least 1.
     pub worst: usize,

@@ -16,9 +16,9 @@ const BEFORE_NS: u64 = 50_000;
 pub struct Raw {
     /// The row of the decision.
     pub decision: &'static Decision,
-    /// The task about which the decision is.
+    /// The task that the decision is about.
     pub pid: Option<i32>,
-    /// The CPU about which the decision is.
+    /// The CPU that the decision is about.
     pub cpu: Option<usize>,
     /// The numbers on which the decision is based.
     pub numbers: [i64; EXPLAINED_NUMBERS],

@@ -11,7 +11,7 @@ use machine::Machine;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The number of periods shown on each side of a missed one.
+/// The number of periods shown on each side of a missed period.
 const PERIODS_BESIDE: f64 = 4.0;
 
 /// The largest number of threads whose periods have a lane. The threads with most misses come first, then the threads
@@ -33,8 +33,8 @@ pub(super) struct Periodic {
     periods: String,
 }
 
-/// The two schedulers whose drawings are open at first: the best and the worst one for the first goal for which one is
-/// worse than another, or else the first two schedulers.
+/// The two schedulers whose drawings are open at first: the best and the worst scheduler for the first goal in which a
+/// scheduler is worse than another, or else the first two schedulers.
 pub(super) fn opened(comparison: &Comparison) -> Vec<usize> {
     let findings = comparison.findings();
     let mut goals = findings.verdict.goals.iter();

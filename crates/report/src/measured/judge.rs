@@ -14,8 +14,8 @@ const RUN_TIME_PCT: f64 = 2.0;
 const LATENCY_FACTOR: f64 = 1.5;
 /// A difference of latencies that may be caused by rounding, because ftrace's text has times in us.
 const RESOLUTION_US: f64 = 1.0;
-/// The smallest number of latencies beyond a percentile for which it is judged. With fewer, the
-/// percentile is a matter of chance.
+/// The smallest number of latencies beyond a percentile for which it is judged. With fewer latencies, the percentile is
+/// a matter of chance.
 const BEYOND: usize = 10;
 /// The part of the load's running time, in %, below which a thread runs too briefly for a bound in percent.
 const SMALL_PCT: u64 = 1;
@@ -124,7 +124,7 @@ pub fn judge(pair: &Pair) -> Vec<Judged> {
         Bound::Percent(SWITCHES_PCT),
         &turns,
     ));
-    // If there are few migrations, a single additional one may be a large part of them.
+    // If there are few migrations, a single additional migration may be a large part of them.
     figures.push(of(
         "migrations of its threads",
         Bound::None("not judged"),
@@ -191,7 +191,7 @@ pub fn threads(pair: &Pair) -> Vec<(&Did, &Did)> {
     pairs
 }
 
-/// The running times of a thread, with the bound if it ran long enough for one.
+/// The running times of a thread, with a bound if the thread ran long enough.
 pub fn ran(pair: &Pair, measured: &Did, simulated: &Did) -> Judged {
     let all: u64 = pair.measured.threads.iter().map(|did| did.ran_ns).sum();
     Judged {

@@ -45,7 +45,7 @@ as_it_is!(
     ForEach
 );
 
-/// The callback of `bpf_for_each_map_elem()`: the map variable, a key, its value and the context.
+/// The callback of `bpf_for_each_map_elem()`, which gets the map variable, a key, the key's value and the context.
 pub type ForEach = unsafe extern "C" fn(*mut *const Map, *mut u8, *mut u8, *mut c_void) -> i64;
 
 /// Ends the scheduler by a fault if `c` is NULL where a `T` is required, as access to an invalid address would.

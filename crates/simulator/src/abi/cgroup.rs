@@ -1,4 +1,4 @@
-//! Control groups: the root, and those of the workload. Groups exist from boot on.
+//! Control groups: the root, and the workload's groups. Groups exist from boot on.
 
 use crate::abi::layout::{
     Cgroup, CgroupInitArgs, Css, CssSet, KernfsNode, MAX_LEVELS, MAX_STORAGES, TaskGroup,
@@ -33,7 +33,7 @@ struct Parts {
     set: CssSet,
 }
 
-/// `kn->id` of the root of the default hierarchy. The others follow.
+/// `kn->id` of the root of the default hierarchy. The ids of the other groups follow.
 const ROOT_ID: u64 = 1;
 
 /// `default_bw_period_us()`
@@ -101,7 +101,7 @@ unsafe fn link(parent: *mut Css, child: *mut Css) {
 /// counts the periods in which the scheduler throttled a CPU.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Throttled {
-    /// All periods.
+    /// The number of all periods.
     pub periods: u64,
     /// The number of periods in which a group used up its time.
     pub throttled: u64,
@@ -173,7 +173,7 @@ impl Groups {
         // SAFETY: the group was just made.
         unsafe {
             let cgroup = &raw mut (*own).cgroup;
-            // For a group at a deeper level than the array has, a scheduler finds null.
+            // The array has no entry for a deeper level; there a scheduler finds null.
             if let Some(place) = (*cgroup).ancestors.get_mut(level as usize) {
                 *place = cgroup;
             }

@@ -1,5 +1,5 @@
-//! The entries of a hash map: by key, for each CPU or for all, and of a hash of limited size that makes room for new
-//! entries (`BPF_MAP_TYPE_LRU_HASH`).
+//! The entries of a hash map: one with a value per key, one with a value per key and CPU, or one that removes its least
+//! recently used entry to make room for a new one (`BPF_MAP_TYPE_LRU_HASH`).
 
 use crate::abi::maps::{Bytes, Entry, words};
 use crate::abi::shared::Shared;
@@ -27,7 +27,7 @@ struct Value {
 }
 
 impl Hash {
-    /// An empty hash whose values have `stride` bytes and as many `copies`.
+    /// An empty hash whose values have `copies` copies of `stride` bytes each.
     pub fn new(stride: u32, copies: usize, removes: bool) -> Hash {
         Hash {
             values: BTreeMap::new(),
@@ -121,7 +121,7 @@ impl Hash {
         values.map(move |(key, value)| (key.clone(), self.copy(value, cpu)))
     }
 
-    /// The entry in whose value the address `inside` is.
+    /// The entry whose value contains the address `inside`.
     pub fn entry_around(&self, inside: usize) -> Option<Entry> {
         let around = |value: &Value| {
             let start = value.words.as_ptr().cast::<u8>().addr();

@@ -20,7 +20,7 @@ const NR_CPU_IDS: &str = "nr_cpu_ids";
 /// __kconfig`.
 const CONFIG_HZ: &str = "CONFIG_HZ";
 
-/// The kernel's version, for a scheduler that declares it in the same way.
+/// The kernel's version, for a scheduler that declares it `extern ... __kconfig`.
 const VERSION: &str = "LINUX_KERNEL_VERSION";
 
 /// A loaded scheduler. Dropping it unloads it.
@@ -33,7 +33,7 @@ pub struct Instance {
     /// Variables for the inner maps that the scheduler's loader would create.
     inner_maps: Vec<Shared<[*mut Map]>>,
     pub objects: Objects,
-    /// The function that does the part of the scheduler's loader, if the object has one.
+    /// The function that does the loader's part of the scheduler, if the object has one.
     pub loader: Option<Loader>,
     base: *mut u8,
     /// The variables to which the scheduler may not write, with their values when it was loaded.
@@ -64,7 +64,8 @@ fn ops_length(object: &Object) -> usize {
 
 /// The ops of `object`.
 ///
-/// # Safety The object is loaded at `base`.
+/// # Safety
+/// The object is loaded at `base`.
 unsafe fn read_ops(object: &Object, base: *const u8) -> Ops {
     let mut ops = std::mem::MaybeUninit::<Ops>::zeroed();
     let length = ops_length(object);
@@ -117,7 +118,7 @@ impl Instance {
             }
         };
         fill_in(NR_CPU_IDS, nr_cpus as u32);
-        // SAFETY: the pointer is to the kernel's table, which outlives what is loaded.
+        // SAFETY: the pointer is to the kernel's table, which outlives the loaded object.
         let tick_ns = unsafe { (*table).tick_ns };
         fill_in(CONFIG_HZ, (1_000_000_000 / tick_ns) as u32);
         fill_in(VERSION, object.kernel().version_code());
@@ -218,8 +219,8 @@ impl Instance {
         Ok(instance)
     }
 
-    /// To be called after the scheduler's loader part, which may change ops and constants: reads
-    /// the ops again, and keeps the constants as they are now.
+    /// Reads the ops again, and keeps the constants as they are now. Call this after the loader's part of the
+    /// scheduler, which may change ops and constants.
     pub fn loader_done(&mut self, object: &Object) {
         // SAFETY: the object is loaded at `self.base`.
         self.ops = unsafe { read_ops(object, self.base) };
@@ -235,7 +236,7 @@ impl Instance {
         self.constants = constants.collect();
     }
 
-    /// Makes the scheduler's read-only data writable, for the function that does the part of the scheduler's loader.
+    /// Makes the scheduler's read-only data writable, for the function that does the loader's part.
     fn open_constants(&self, object: &Object) -> std::io::Result<()> {
         let page = rustix::param::page_size();
         for &(start, size) in object.read_only() {

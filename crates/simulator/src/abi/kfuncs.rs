@@ -26,7 +26,7 @@ macro_rules! kfuncs {
                 kernel: *mut c_void
                 $(, $argument: <$type as FromC>::C)*
             ) $(-> $result)? {
-                // SAFETY: C calls this through the table, and only while it is being called: `kernel` is the pointer
+                // SAFETY: C calls this through the table, and only while the kernel calls C: `kernel` is the pointer
                 // that `Kernel::lend()` stored for that call. The caller does not use its own reference during the
                 // call, so this is the only one in use. The arguments have the types that `native`'s headers declare:
                 // tasks, maps, masks and texts that the scheduler received or owns. The objects live until the

@@ -1,6 +1,6 @@
 //! The structures of the C side, mirrored field by field from `native`'s `include/vmlinux.h` and
-//! `include/simulated.h` (those marked `[abi]` there). [`check`] compares the layouts when an
-//! object is loaded.
+//! `include/simulated.h` (the structures marked `[abi]` there). [`check`] compares the layouts when an object is
+//! loaded.
 
 mod enums;
 
@@ -11,9 +11,9 @@ use std::cell::Cell;
 use std::ffi::{c_char, c_void};
 use std::mem::{offset_of, size_of};
 
-/// As `EQUIPOISE_MAX_STORAGES`.
+/// `EQUIPOISE_MAX_STORAGES`.
 pub const MAX_STORAGES: usize = 8;
-/// As `EQUIPOISE_MAX_LEVELS`.
+/// `EQUIPOISE_MAX_LEVELS`.
 pub const MAX_LEVELS: usize = 16;
 
 #[repr(C)]
@@ -95,8 +95,8 @@ pub struct TaskStruct {
     pub prio: Cell<i32>,
     pub policy: Cell<u32>,
     pub cpus_mask: Cell<CpuMask>,
-    // The fields from here on, and the first fields of `kernel::task::Task`, are those that each switch reads; they
-    // start at a cache line.
+    // Each switch reads the fields from here on and the first fields of `kernel::task::Task`, so they start at a cache
+    // line.
     pub line: CacheLine,
     pub thread_info: ThreadInfo,
     pub state: Cell<u32>,
@@ -131,13 +131,13 @@ pub struct Autogroup {
     pub id: u64,
 }
 
-/// The memory of a process, of which a scheduler sees only whether it is another one's.
+/// The memory of a process. A scheduler can only compare its address with that of another process's memory.
 #[repr(C)]
 pub struct MmStruct {
     pub id: Cell<u64>,
 }
 
-/// The user of a task: its IDs, real and effective.
+/// The user of a task: the real and the effective ID.
 #[repr(C)]
 pub struct Cred {
     pub uid: u32,
@@ -338,9 +338,9 @@ pub struct IterDsq {
     pub vtime: u64,
 }
 
-/// As `EQUIPOISE_ITER_HAS_SLICE`.
+/// `EQUIPOISE_ITER_HAS_SLICE`.
 pub const ITER_HAS_SLICE: u64 = 1 << 30;
-/// As `EQUIPOISE_ITER_HAS_VTIME`.
+/// `EQUIPOISE_ITER_HAS_VTIME`.
 pub const ITER_HAS_VTIME: u64 = 1 << 31;
 pub const ITER_REV: u64 = 1 << 16;
 

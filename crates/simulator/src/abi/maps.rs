@@ -65,11 +65,11 @@ pub struct Maps {
     pub removed: Vec<Shared<[u64]>>,
 }
 
-/// A key and where its value is.
+/// A key and the address of its value.
 pub type Entry = (Box<[u8]>, *mut u8);
 
 enum Contents {
-    /// Arrays and storages: C has pointers into this.
+    /// Arrays and storages: C has pointers into these words.
     Direct(Shared<[u64]>),
     Hash(Hash),
     /// First in, first out.

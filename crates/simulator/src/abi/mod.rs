@@ -38,11 +38,11 @@ pub struct Bpf {
     /// C's view of the runqueues and the idle tasks; `table` points to them.
     rqs: Shared<[Rq; MAX_CPUS]>,
     _idle_tasks: Shared<[TaskStruct]>,
-    /// For each CPU, the capacity lost to a limit of its frequency, of 1024.
+    /// For each CPU, the capacity lost to a limit of its frequency, in 1024ths.
     pub cpufreq_pressure: Shared<[u64]>,
     pub groups: cgroup::Groups,
     pub timers: Timers,
-    /// This field is the last one, and so is dropped last, because the others hold addresses in it.
+    /// The other fields hold addresses in this one, so it comes last, which drops it last.
     pub instance: Instance,
 }
 
@@ -115,7 +115,7 @@ impl Bpf {
         &self.table
     }
 
-    /// As [`Bpf::table`], but mutable.
+    /// The mutable [`Bpf::table`].
     #[inline]
     pub fn table_mut(&mut self) -> &mut Table {
         &mut self.table
@@ -149,7 +149,7 @@ impl Bpf {
         &mut self.rqs[cpu]
     }
 
-    /// As [`Bpf::rq`], but read-only.
+    /// C's view of `cpu`'s runqueue, to read it.
     #[inline]
     pub fn rq_ref(&self, cpu: usize) -> &Rq {
         &self.rqs[cpu]

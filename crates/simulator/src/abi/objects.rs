@@ -11,7 +11,7 @@ fn layout(size: usize) -> Layout {
     Layout::from_size_align(size + HEADER, HEADER).expect("an object's size fits")
 }
 
-/// Zeroed memory for the scheduler; null if the host has no more.
+/// Zeroed memory for the scheduler; null if the host has no memory left.
 pub fn zeroed(size: usize) -> *mut c_void {
     // SAFETY: the layout is not empty; the size is kept for release().
     unsafe {

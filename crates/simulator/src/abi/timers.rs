@@ -3,11 +3,11 @@
 use crate::abi::layout::{self as abi, BpfTimer, Map};
 use crate::abi::maps::MapVariable;
 
-/// A timer's callback: the map variable, the key and the value that the timer is in.
+/// A timer's callback, which gets the map variable, the key and the value that contains the timer.
 pub type Callback = unsafe extern "C" fn(*mut *const Map, *mut u8, *mut u8) -> i32;
 
-/// Limits on the number of a scheduler's timers, and on their expiries per ms of simulated time. They allow many for
-/// each CPU, but few enough for the run to come to an end.
+/// Limits on the number of a scheduler's timers, and on their expiries per ms of simulated time. They allow many timers
+/// for each CPU, but few enough expiries for the run to come to an end.
 const MOST_TIMERS: usize = 1 << 16;
 const MOST_EXPIRIES: u32 = 20_000;
 const PERIOD_NS: u64 = 1_000_000;
@@ -16,7 +16,7 @@ const PERIOD_NS: u64 = 1_000_000;
 #[derive(Default)]
 pub struct Timers {
     all: Vec<Timer>,
-    /// The generation of new timers: expiries of forgotten ones are older.
+    /// The generation of new timers; expiries of forgotten timers have an older generation.
     generation: u32,
     /// The start of the current counting period, in ns, and the number of expiries in that period.
     period: u64,
@@ -32,7 +32,7 @@ struct Timer {
     context: u32,
     /// The CPU that started the timer.
     cpu: usize,
-    /// Changes with each start and cancellation; an expiry of an older generation is void.
+    /// A number that changes with each start and cancellation; an expiry of an older generation is void.
     generation: u32,
     active: bool,
 }
@@ -128,7 +128,7 @@ impl Timers {
         Ok((at, expiry))
     }
 
-    /// `bpf_timer_cancel()`: was it running?
+    /// `bpf_timer_cancel()`: was the timer running?
     pub fn cancel(&mut self, timer: &BpfTimer) -> Result<bool, i32> {
         let (_, timer) = self.find(timer)?;
         timer.generation = timer.generation.wrapping_add(1);

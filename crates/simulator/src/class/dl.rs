@@ -27,7 +27,7 @@ const MIN_RUNTIME_NS: u64 = 1 << 10;
 /// The state of the class.
 #[derive(Default)]
 pub struct Dl {
-    /// Tasks that wait for a CPU.
+    /// The number of tasks that wait for a CPU.
     pub queued: usize,
     /// The bandwidth promised to tasks, in units of 1/2^20 of a CPU.
     pub total_bw: u64,
@@ -402,8 +402,8 @@ impl Kernel<'_> {
     }
 
     /// `find_later_rq()`: the allowed CPU whose task has the latest deadline, or no deadline, if that is later than the
-    /// deadline of `task`. Among equals, a CPU that is large enough or, if none is, the largest one; among these, the
-    /// task's last CPU, then an idle one.
+    /// deadline of `task`. Among equals it prefers a CPU that is large enough or, if none is, the largest CPU; among
+    /// these, the task's last CPU, then an idle one.
     fn find_later_rq(&self, task: TaskPtr) -> Option<usize> {
         let allowed = &task.abi.cpus_mask.get().and(&self.hotplug.online);
         let deadline = if task.dl.get().deadline > self.now() {

@@ -18,7 +18,7 @@ use crate::kernel::task::{Class, TaskPtr};
 /// `sched_init_dl_servers()`: budget and period, in ns.
 const RUNTIME_NS: u64 = 50_000_000;
 const PERIOD_NS: u64 = 1_000_000_000;
-/// `dl_server_min_res`: a timer that is early by more than this is restarted, in ns.
+/// `dl_server_min_res`: a timer that is early by more than this time (in ns) is restarted.
 const MIN_RES_NS: u64 = 1_000_000;
 
 /// A CPU's server: its fields of `struct sched_dl_entity`.

@@ -66,8 +66,7 @@ impl Kernel<'_> {
         (cpu, is_idle)
     }
 
-    /// `scx_bpf_select_cpu_and()`: the CPU for the task, which is an idle one of `among` that the task may use, if
-    /// there is one.
+    /// `scx_bpf_select_cpu_and()`: an idle CPU of `among` that the task may use, if there is one.
     pub fn select_cpu_and(
         &mut self,
         task: TaskPtr,
@@ -263,7 +262,7 @@ impl Kernel<'_> {
         self.scx.rqs[cpu].in_balance = false;
     }
 
-    /// Returns whether `prev` continues.
+    /// Fills the local queue if it is empty and `prev` has no slice left. Returns whether `prev` continues.
     fn find_work(&mut self, cpu: usize, prev: Option<TaskPtr>) -> bool {
         if std::mem::take(&mut self.rq(cpu).scx.cpu_released)
             && let Some(cpu_acquire) = self.scx.ops.cpu_acquire

@@ -10,7 +10,7 @@ const RR_TIMESLICE_NS: u64 = 100_000_000;
 /// The state of the class.
 #[derive(Default)]
 pub struct Rt {
-    /// Tasks that wait for a CPU.
+    /// The number of tasks that wait for a CPU.
     pub queued: usize,
 }
 

@@ -30,7 +30,7 @@ unsafe impl Sync for CallRecord {}
 /// The progress that another process watches, if any.
 static WATCHED: OnceLock<&'static Progress> = OnceLock::new();
 
-/// From now on the simulation of this process, its only one, shows its progress in `progress`.
+/// From now on the only simulation of this process shows its progress in `progress`.
 pub fn show(progress: &'static Progress) {
     let _ = WATCHED.set(progress);
 }

@@ -19,7 +19,7 @@ pub const STATUS: c_int = 3;
 /// The scheduler of this process, for messages before it is loaded.
 static SCHEDULER: OnceLock<String> = OnceLock::new();
 
-/// For a process that runs one simulation, of `scheduler`: a fault ends it with a message on standard error and exit
+/// Lets a fault of `scheduler` end this process, which runs one simulation, with a message on standard error and exit
 /// status [`STATUS`] instead of a bare signal. (The simulation cannot continue: its state is in the middle of a
 /// callback.) The process that watches `progress` may request the message with SIGXCPU.
 pub fn report_scheduler_faults(scheduler: &str, progress: &'static Progress) {

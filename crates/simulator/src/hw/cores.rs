@@ -10,7 +10,7 @@ pub const FULL: u32 = 1 << 20;
 /// The hardware threads of a machine, by CPU.
 pub struct Cores {
     threads: Vec<Thread>,
-    /// By core type, for each OPP from the slowest: the frequency in kHz, and relative to the highest, which is
+    /// For each core type, the frequency of each OPP from the slowest, in kHz and relative to the highest, which is
     /// [`FULL`].
     opps: Vec<Vec<(u32, u32)>>,
     /// The number of CPUs of the host, if the CPUs are virtual.

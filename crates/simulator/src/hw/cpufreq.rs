@@ -175,7 +175,8 @@ impl Cpufreq {
     }
 
     /// `scaling_max_freq` of the policy of `cpu` becomes `khz`: the limit is the fastest OPP of at most `khz`, or the
-    /// slowest OPP. The governor applies it at once (`sugov_limits()`). Returns as [`Cpufreq::request`].
+    /// slowest OPP. The governor applies it at once (`sugov_limits()`). The return value is that of
+    /// [`Cpufreq::request`].
     pub fn limit(&mut self, cpu: usize, khz: u32, now: u64) -> Option<(u32, u64)> {
         let index = self.cpus[cpu].policy;
         let policy = self.policies.get_mut(index as usize)?;

@@ -1,9 +1,9 @@
 //! Energy: the power of each part of the machine, integrated over time.
 //!
-//! A part's power is constant between changes. A hardware thread's power changes with the activity on it and its
-//! siblings and with the frequency; the power of a core, cluster or package changes when its first CPU becomes busy or
-//! its last one idle, and, while all are idle, as the part enters one idle state after another. Power in mW times time
-//! in ns is energy in pJ. All are integers, so nothing is lost and the parts sum to the whole.
+//! A part's power is constant between changes. A hardware thread's power changes with its frequency, and with the
+//! activity on it and its siblings. The power of a core, cluster or package changes when its first CPU becomes busy or
+//! its last one idle, and, while all its CPUs are idle, as the part enters one idle state after another. Power in mW
+//! times time in ns is energy in pJ. All are integers, so nothing is lost and the parts sum to the whole.
 
 use crate::Event;
 use machine::{BUSY_LOOP, CorePower, CoreType, CpuMask, Machine, PartIdle, PartPower};
@@ -445,8 +445,8 @@ impl Meters {
         }
     }
 
-    /// The times when `cpu`'s parts enter their next idle states if their CPUs stay idle, in ns. Each is returned once,
-    /// because otherwise each event would schedule three more.
+    /// The times when `cpu`'s parts enter their next idle states if their CPUs stay idle, in ns. Each time is returned
+    /// once, because otherwise each event would schedule three more events.
     pub fn next_idle_states(&mut self, cpu: usize) -> impl Iterator<Item = u64> {
         let groups = self.threads[cpu].groups.into_iter();
         groups.filter_map(|index| {

@@ -31,7 +31,7 @@ impl Lock {
         }
     }
 
-    /// The last holder among those whose holds are forgotten.
+    /// The last holder among the CPUs whose holds are forgotten.
     pub fn holder(&self) -> usize {
         self.holder.into()
     }
@@ -46,7 +46,7 @@ impl Lock {
         }
     }
 
-    /// Finds the first turn that `cpu` can have, which requests the lock at `asked`. `needs` returns the time to get
+    /// Finds the first turn that `cpu`, which requests the lock at `asked`, can have. `needs` returns the time to get
     /// the lock in a given turn, `keeps` is the time for which `cpu` keeps the lock, both in ns, and `node` has the
     /// node of each CPU.
     #[inline]

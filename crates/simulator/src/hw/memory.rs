@@ -1,15 +1,15 @@
-//! Memory that CPUs share: the cost of reading a runqueue that another CPU changed, of changing one that others read,
-//! and of taking a contended lock. There are such costs only on a machine that describes them ([`machine::Memory`]).
+//! Memory that CPUs share: the cost of reading a runqueue that another CPU changed, of changing a runqueue that other
+//! CPUs read, and of taking a contended lock. There are such costs only on a machine that describes them
+//! ([`machine::Memory`]).
 //!
-//! The fields of a runqueue that other CPUs read are in four cache lines of Linux 3.10's `struct
-//! rq`: the lock with `nr_running`, and `wake_list`, which belong to the kernel here; the load, and
-//! `curr` with `idle`, which belong to the scheduler. Each half is read and written as a unit: the
-//! addresses are known, so the lines are fetched together. A read costs a transfer from the CPU
-//! that wrote last, unless nothing was written since this CPU last read; a write costs the longest
-//! transfer needed to take the lines from their owners. A task on another CPU's queue has four
-//! lines, too. A CPU that takes a lock waits for its turn ([`crate::hw::lock`]), then for its line;
-//! for a ticket lock ([`machine::Spinlock`]), the wait grows with the number of CPUs that poll that
-//! line.
+//! The fields of a runqueue that other CPUs read are in four cache lines of Linux 3.10's `struct rq`. Two lines belong
+//! to the kernel here: the line of the lock and `nr_running`, and that of `wake_list`. The other two lines belong to
+//! the scheduler: the line of the load, and that of `curr` and `idle`. Each half is read and written as a unit: the
+//! addresses are known, so the lines are fetched together. A read costs a transfer from the CPU that wrote last, unless
+//! nothing was written since this CPU last read; a write costs the longest transfer needed to take the lines from their
+//! owners. A task on another CPU's queue has four lines, too. A CPU that takes a lock waits for its turn
+//! ([`crate::hw::lock`]), then for its line; for a ticket lock ([`machine::Spinlock`]), the wait grows with the number
+//! of CPUs that poll that line.
 //!
 //! The CPU whose code is running spends the time. Until that CPU continues with its task or idles, the time is
 //! collected in the table, to which C adds and which [`bpf_ktime_get_ns()`] reads.
@@ -38,8 +38,8 @@ pub struct Memory {
     held: [Option<(usize, Turn)>; 2],
 }
 
-/// The cost, in ns, of several lines requested together, given that of one line: each further line costs a fifth, as in
-/// a working set (the machines' `refill_near_ns` and `refill_far_ns`).
+/// The cost, in ns, of several lines requested together, given the cost of one line: each further line costs a fifth,
+/// as in a working set (the machines' `refill_near_ns` and `refill_far_ns`).
 #[inline]
 fn together(ns: u64, lines: u64) -> u64 {
     ns + ns * (lines - 1) / 5

@@ -1,10 +1,10 @@
 //! The cpuidle governor menu, as in Linux 3.10 (drivers/cpuidle/governors/menu.c): the governor predicts the time for
 //! which a CPU will idle, and chooses the deepest state that pays off within that time.
 //!
-//! The prediction is the time until the next timer, corrected by the average ratio so far of the idle time to that
-//! time; a new idle period has a weight of an eighth in the average. The next timer of an idle CPU is far away and the
-//! time until then hardly changes, so here the prediction is such an average of the idle times alone. The kernel keeps
-//! a separate average for each order of magnitude of the time until the timer; here there is one.
+//! The prediction is the time until the next timer, multiplied by the average ratio so far of the idle time to the time
+//! until the timer; a new idle period has a weight of an eighth in the average. The next timer of an idle CPU is far
+//! away and the time until then hardly changes, so here the prediction is such an average of the idle times alone. The
+//! kernel keeps a separate average for each order of magnitude of the time until the timer; here there is one average.
 
 use machine::IdleState;
 
@@ -27,7 +27,7 @@ pub struct Menu {
 const INTERVALS: usize = 8;
 /// The weight of a new idle time is 1 / `DECAY`.
 const DECAY: u64 = 8;
-/// Longer idle times count as this one: `MAX_INTERESTING`, in ns.
+/// Longer idle times count as this time, in ns (`MAX_INTERESTING`).
 const MOST_NS: u64 = 50_000_000;
 /// The square root of `STDDEV_THRESH`. If the standard deviation of the last idle times is lower, their mean is
 /// the prediction.

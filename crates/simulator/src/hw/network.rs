@@ -15,7 +15,7 @@ use machine::Driver;
 use std::collections::VecDeque;
 use workload::{Direction, StreamId};
 
-/// The number of packets that a poll handles at most (`NAPI_POLL_WEIGHT`).
+/// The largest number of packets that a poll handles (`NAPI_POLL_WEIGHT`).
 const WEIGHT: u64 = 64;
 /// The budget of the network's softirq, in packets and ns (`netdev_budget`, `netdev_budget_usecs`). The softirq ends
 /// when the budget is used up, because other softirqs may be pending.
@@ -124,7 +124,7 @@ impl Network {
     }
 
     /// Puts the next packet of `connection` on the link, if there is one and the link is free, given the bytes in its
-    /// stream and the stream's capacity. Returns the time when it has passed the link, in ns.
+    /// stream and the stream's capacity. Returns the time, in ns, when the packet has passed the link.
     pub fn send(&mut self, connection: u32, level: (u64, u64), now: u64) -> Option<u64> {
         let connection = &mut self.connections[connection as usize];
         let packet = self.adapter.packet_bytes;

@@ -105,7 +105,7 @@ impl Core {
     fn step(&mut self, core: u32, rules: &machine::Ramp, now: u64) -> Step {
         let (first, last) = (self.khz[0], self.khz[self.khz.len() - 1]);
         let span = f64::from(last - first);
-        // A level that is reached on time may be less by a rounding error.
+        // A level that is reached on time may be too low by a rounding error.
         let reached = f64::from(first) + self.level * span + 0.5;
         let opp = self
             .khz

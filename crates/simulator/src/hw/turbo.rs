@@ -77,7 +77,7 @@ impl Turbo {
     }
 
     /// Begins an interval when a CPU of `package` becomes busy. Returns the time of the control unit's next check, in
-    /// ns; `None` if one was scheduled already.
+    /// ns; `None` if a check was scheduled already.
     #[inline]
     pub fn wakes(&mut self, package: usize, meters: &mut Meters, now: u64) -> Option<u64> {
         let pcu = &mut self.pcus[package];

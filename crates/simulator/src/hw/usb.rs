@@ -60,8 +60,8 @@ impl Usb {
         }
     }
 
-    /// Continues with the tasklets in `todo`. Returns the connection of the next transfer, or `None` if all are done.
-    /// The controller's tasklet runs first, because it schedules the driver's.
+    /// Continues with the tasklets in `todo`. Returns the connection of the next transfer, or `None` if all transfers
+    /// are done. The controller's tasklet runs first, because it schedules the driver's tasklet.
     pub fn begin(&mut self, todo: &mut Tasklets) -> Option<u32> {
         self.begin_one(Tasklet::Usbnet, &mut todo.usbnet)
             .or_else(|| self.begin_one(Tasklet::Giveback, &mut todo.giveback))

@@ -7,8 +7,7 @@ use crate::per_cpu::PerCpu;
 use machine::{Costs, Machine, time_for};
 use std::collections::VecDeque;
 
-/// One CPU of the simulated machine. Its size is a power of two, so that the address of a CPU takes
-/// one shift.
+/// One CPU of the simulated machine. Its size is a power of two, so that one shift computes the address of a CPU.
 #[repr(C, align(512))]
 #[derive(Default)]
 pub struct Cpu {
@@ -40,7 +39,7 @@ pub struct Cpu {
     pub kernel_speed: u32,
     /// The index of the CPU's last-level cache.
     pub cache: u32,
-    /// The time, in ns, at which a CPU without a task ends its search for one and its other kernel work, and idles.
+    /// The time, in ns, at which a CPU without a task ends its search for a task and its other kernel work, and idles.
     pub idles_at: Option<u64>,
     pub idle_since: u64,
     pub busy_since: u64,
@@ -58,7 +57,7 @@ pub struct Cpu {
 const _: () = assert!(std::mem::offset_of!(Cpu, kernel_speed) == 64);
 
 impl Cpu {
-    /// Like `busy_ns`, with the time of the current task up to `now`.
+    /// `busy_ns` plus the time of the current task up to `now`.
     pub fn busy_until(&self, now: u64) -> u64 {
         let current = self.curr.map_or(0, |_| now - self.busy_since);
         self.busy_ns + current

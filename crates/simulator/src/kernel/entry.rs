@@ -22,8 +22,8 @@ impl Kernel<'_> {
         self.update_rq_clock(cpu);
     }
 
-    /// Sets the clocks of the CPU's runqueue to the time: `update_rq_clock()`. Returns `clock_task`, which differs from
-    /// `clock` by the time of interrupts if the kernel accounts it.
+    /// Sets the clocks of the CPU's runqueue to the current time: `update_rq_clock()`. Returns `clock_task`, which
+    /// differs from `clock` by the time of interrupts if the kernel accounts it.
     #[inline]
     pub fn update_rq_clock(&mut self, id: usize) -> u64 {
         let now = self.now();
@@ -154,7 +154,7 @@ impl Kernel<'_> {
         cpu.debt += cpu.kernel_time(ns);
     }
 
-    /// As [`Kernel::charge`], for a hard interrupt, whose time is not charged to the task with
+    /// Adds the time of a hard interrupt as [`Kernel::charge`] does, but does not charge it to the task with
     /// `CONFIG_IRQ_TIME_ACCOUNTING`. The interrupt delays softirqs that it interrupts.
     #[inline]
     pub fn charge_irq(&mut self, cpu: usize, ns: u64) {
@@ -162,7 +162,8 @@ impl Kernel<'_> {
         self.softirqs.hold_up(cpu, ns);
     }
 
-    /// As [`Kernel::charge`], for softirqs in an interrupt. Returns their duration at the CPU's current speed, in ns.
+    /// Adds the time of softirqs in an interrupt as [`Kernel::charge`] does. Returns their duration at the CPU's
+    /// current speed, in ns.
     #[inline]
     pub fn charge_softirq(&mut self, cpu: usize, ns: u64) -> u64 {
         let now = self.now();
@@ -176,7 +177,7 @@ impl Kernel<'_> {
         ns
     }
 
-    /// The transfer time of a cache line that CPU `from` has written to CPU `to`, in ns.
+    /// The time, in ns, until CPU `to` has a cache line that CPU `from` has written.
     #[inline]
     pub fn refill_ns(&self, from: usize, to: usize) -> u64 {
         let costs = &self.cpus[to].costs;
@@ -298,7 +299,7 @@ impl Kernel<'_> {
         self.bpf.table().spent
     }
 
-    /// As [`Kernel::spent`], and resets it.
+    /// Returns [`Kernel::spent`] and resets it to 0.
     #[inline]
     pub fn take_spent(&mut self) -> u64 {
         let ns = std::mem::take(&mut self.bpf.table_mut().spent);
@@ -373,9 +374,9 @@ impl Kernel<'_> {
         });
     }
 
-    /// Charges the running code for waking `waiter`, of which it changes three lines one after another: the entry on
-    /// its stack in the list of waiters, its state, and its `pi_lock`. The last two are changed even if the waiter is
-    /// awake already (`try_to_wake_up()`).
+    /// Charges the running code for waking `waiter` and changing three lines of that task, one after another: the entry
+    /// on the task's stack in the list of waiters, its state, and its `pi_lock`. The last two are changed even if the
+    /// waiter is awake already (`try_to_wake_up()`).
     pub fn fetch_waiter(&mut self, waiter: TaskPtr) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
             3 * memory.fetch_ns(waiter.cpu(), code.cpu)

@@ -35,7 +35,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// Starts the tick of `cpu`, which runs while the CPU is busy (NO_HZ_IDLE), at the same times as on all CPUs.
+    /// Starts the tick of `cpu`, which runs while the CPU is busy (NO_HZ_IDLE). Ticks come at the same times on all
+    /// CPUs.
     pub fn start_tick(&mut self, cpu: usize) {
         if !self.cpus[cpu].tick_queued {
             self.cpus[cpu].tick_queued = true;

@@ -85,8 +85,8 @@ impl Kernel<'_> {
         task.in_kernel.set(task.keeps.get().is_some());
     }
 
-    /// The task has polled for a kernel lock longer than all others: takes the lock, continues to poll, or sleeps if it
-    /// must.
+    /// Takes a kernel lock for the task that has polled for it longer than all others. If the lock is taken, the task
+    /// continues to poll, or sleeps if it must.
     pub fn hold_at_last(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
         let step = match self.acquire(task, section, false) {
             true => self.work_under(task, section),
@@ -160,8 +160,8 @@ impl Kernel<'_> {
         self.sleep_for(cpu, task, section)
     }
 
-    /// After sleeping for a kernel lock: takes the `wait_lock` to try again. A waiter of an rwsem
-    /// first checks whether that is worthwhile.
+    /// Takes the `wait_lock` for a task that has slept for a kernel lock, to try again. A waiter of an rwsem first
+    /// checks whether that is worthwhile.
     pub fn hold_again(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
         let looks = section.kind == KernelLock::Rwsem;
         if looks && !self.programs.mutexes.is_free(section.mutex) {
@@ -173,7 +173,7 @@ impl Kernel<'_> {
         self.compute(task, 0, false, Continuation::LockRetry(section))
     }
 
-    /// The first waiter has the `wait_lock`: takes the lock, or sleeps again.
+    /// Takes the lock for the first waiter, which has the `wait_lock`, or lets the waiter sleep again.
     pub fn hold_or_sleep_again(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
         match self.acquire(task, section, true) {
             true => self.work_under(task, section),

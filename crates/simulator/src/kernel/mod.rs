@@ -91,7 +91,7 @@ pub struct Kernel<'a> {
     /// The checker of the run's invariants, if the caller asks for checks.
     pub check: Option<Box<Checker>>,
 
-    /// This field is the last one, and so is dropped last, because the others hold addresses in it.
+    /// The other fields hold addresses in this one, so it comes last, which drops it last.
     pub bpf: Bpf,
 }
 

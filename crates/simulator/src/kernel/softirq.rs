@@ -3,9 +3,9 @@
 //! The rules are those of `kernel/softirq.c` of Linux 4.17. At its end an interrupt handles pending softirqs, including
 //! new ones, until 2 ms by the tick's clock or ten rounds are over, or a task needs the CPU. It then wakes the CPU's
 //! `ksoftirqd`, a normal task. As long as that task is runnable, interrupts leave softirqs to it, including tasklets
-//! (which interrupts handle at once since 4.18-rc6: "Mark HI and TASKLET softirq synchronous", 2018-07-17). Softirqs in
-//! an interrupt are a part of the interrupt's time, and only further interrupts can run then. Softirqs in the daemon
-//! are a part of the daemon's time, and it gives up the CPU between two rounds.
+//! (which interrupts have handled at once since 4.18-rc6: "Mark HI and TASKLET softirq synchronous", 2018-07-17).
+//! Softirqs in an interrupt are a part of the interrupt's time, and only further interrupts can run then. Softirqs in
+//! the daemon are a part of the daemon's time, and it gives up the CPU between two rounds.
 
 use crate::clock::Jiffies;
 use crate::hw::network::Network;
@@ -105,9 +105,9 @@ impl Softirqs {
         self.round.is_some() || Pending::of(network).any()
     }
 
-    /// `__do_softirq()`: begins, or continues after a completed part; in an interrupt of CPU `interrupted`, otherwise
-    /// in the daemon. Returns the duration of the next part in ns at the highest frequency, or `None` if no work is
-    /// left or a limit is reached.
+    /// `__do_softirq()`: begins softirqs, or continues them after a completed part, in an interrupt of CPU
+    /// `interrupted` or, without one, in the daemon. Returns the duration of the next part in ns at the highest
+    /// frequency, or `None` if no work is left or a limit is reached.
     pub fn handle(
         &mut self,
         network: &mut Network,

@@ -212,7 +212,7 @@ impl Kernel<'_> {
         self.events.push(at, What::Idle { cpu: cpu as u32 });
     }
 
-    /// Ends the search of `cpu` for a task to run, which idles if there is still none.
+    /// Ends the search of `cpu` for a task to run. The CPU idles if there is still none.
     pub fn search_done(&mut self, cpu: usize) {
         self.cpus[cpu].idles_at = None;
         self.set_cpu(cpu);

@@ -21,9 +21,10 @@ const MAX_DL_PRIO: i32 = 0;
 const MAX_RT_PRIO: i32 = 100;
 /// `current->timer_slack_ns` of a task whose parents did not change it (init/init_task.c), in ns.
 const DEFAULT_TIMER_SLACK_NS: u64 = 50_000;
-/// `current->wakee_flips` of a shell, which the tasks that it starts inherit: the number of times that it woke another
-/// task than the last time. Linux decays it only at wakeups, so a task's value depends on all its ancestors. In Linux
-/// 6.12, just booted in a virtual machine, we measured 14 for the shell and 8 to 37 for its children.
+/// `current->wakee_flips` of a shell, which the tasks that it starts inherit: the number of times that a task woke a
+/// different task than the time before. Linux decays this number only at wakeups, so a task's value depends on all its
+/// ancestors. In Linux 6.12, just booted in a virtual machine, we measured 14 for the shell and 8 to 37 for its
+/// children.
 const SHELLS_WAKEE_FLIPS: u32 = 14;
 const WEIGHT_IDLEPRIO: u32 = 3;
 
@@ -64,7 +65,7 @@ pub struct Task {
     /// The data of the task's session, to which `abi.signal` points.
     pub session: Option<Rc<Session>>,
 
-    // The fields from here on are those that each switch reads.
+    // Each switch reads the fields from here on.
     /// The scheduling class, which depends on the policy.
     pub class: Cell<Class>,
     /// Whether the task is runnable: on a runqueue or running (`TASK_ON_RQ_QUEUED`).
@@ -111,8 +112,8 @@ pub struct Task {
     pub runnable_at: Cell<u64>,
     /// The time at which the task began to poll, in ns, if its continuation is to poll.
     pub polls_since: Cell<u64>,
-    /// The time since which the task has been runnable without running, in ns, if it is; and the longest such wait that
-    /// is over, in ns.
+    /// The time since which the task has been runnable without running, if it waits now, and the longest such wait that
+    /// is over, both in ns.
     pub waits_since: Cell<u64>,
     pub longest_wait: Cell<u64>,
     /// The next waiter in the queue in which the task waits ([`crate::program::wait_queue`]).

@@ -2,7 +2,7 @@
 //! the CPU on which it is runnable.
 //!
 //! The rules are from `kernel/sched/core.c` of Linux 7.3. A CPU's bounds are the largest of its runnable tasks' bounds
-//! (max aggregation), which are kept in buckets: a bucket's value falls only when its last task leaves, so a task may
+//! (max aggregation). Bounds are kept in buckets: a bucket's value falls only when its last task leaves, so a task may
 //! be boosted by the higher clamp of a task in the same bucket that has left. The upper bound of a CPU that becomes
 //! idle stays, because otherwise the utilization that still decays there would raise the frequency. Nothing is counted
 //! before the first task sets a clamp (`sched_uclamp_used`); deadline tasks never count.
@@ -13,7 +13,7 @@ use crate::per_cpu::PerCpu;
 use std::cell::Cell;
 use workload::UtilClamps;
 
-/// `CONFIG_UCLAMP_BUCKETS_COUNT`, the default and Debian's.
+/// `CONFIG_UCLAMP_BUCKETS_COUNT`: the default, which Debian uses, too.
 const BUCKETS: usize = 5;
 
 /// `SCHED_CAPACITY_SCALE`.
@@ -33,7 +33,7 @@ pub struct TaskClamps {
 }
 
 impl TaskClamps {
-    /// The clamps of a new task, which inherits its parent's (`uclamp_fork()`).
+    /// The clamps of a new task, which inherits its parent's clamps (`uclamp_fork()`).
     pub fn of_child(parent: Option<TaskPtr>) -> TaskClamps {
         let clamps = TaskClamps::default();
         if let Some(parent) = parent {
@@ -83,7 +83,7 @@ struct Bucket {
 
 impl Aggregate {
     fn bucket(&mut self, value: u16) -> &mut Bucket {
-        // UCLAMP_BUCKET_DELTA, rounded to the closest.
+        // UCLAMP_BUCKET_DELTA, rounded to the nearest integer.
         let delta = (usize::from(SCALE) + BUCKETS / 2) / BUCKETS;
         &mut self.buckets[(usize::from(value) / delta).min(BUCKETS - 1)]
     }

@@ -44,7 +44,7 @@ impl Holders {
         self.count += 1;
     }
 
-    /// The last `count` holders before the current one, or all that are recorded if fewer are recorded.
+    /// The last `count` holders before the current one, or all recorded holders if there are fewer.
     fn before(&self, count: u32) -> impl Iterator<Item = usize> {
         let before = self.count.saturating_sub(1);
         let known = before.min(Holders::MOST as u32 - 1);
@@ -205,9 +205,9 @@ impl Mutexes {
         self.mutexes[mutex as usize].holders.before(count)
     }
 
-    /// Releases a kernel lock, and returns its kind and the waiter to wake. This is the first waiter, which stays first
-    /// until it has the lock. No waiter of an rwsem is woken while a task arrives, because the arriving task takes the
-    /// lock.
+    /// Releases a kernel lock, and returns its kind and the waiter to wake. The woken waiter is the first, and stays
+    /// first until it has the lock. No waiter of an rwsem is woken while a task arrives, because the arriving task
+    /// takes the lock.
     pub fn release(&mut self, task: TaskPtr, mutex: u32) -> Result<Released, NotOwner> {
         let state = self.owned(task, mutex)?;
         state.owner = None;

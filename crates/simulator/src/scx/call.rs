@@ -60,7 +60,8 @@ pub struct Context {
     pub task: *mut TaskStruct,
 }
 
-/// The first argument of an op. An op for a task or a CPU holds the lock of that CPU's runqueue.
+/// The first argument of an op. During an op for a CPU or a task, the runqueue of that CPU or of the task's CPU is
+/// locked.
 pub trait Subject {
     fn cpu(self) -> u32;
 

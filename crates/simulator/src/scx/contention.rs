@@ -82,8 +82,8 @@ impl Kernel<'_> {
         self.lock_dsq_for(on, |_, _, _| 0);
     }
 
-    /// As [`Kernel::lock_dsq`], where the code runs under the lock for the time that `tasks_ns` returns for the queue
-    /// and the CPU.
+    /// Charges the running code as [`Kernel::lock_dsq`] does, and for the time under the lock that `tasks_ns` returns
+    /// for the queue and the CPU.
     #[inline]
     fn lock_dsq_for(&mut self, on: OnDsq, tasks_ns: impl Fn(&Memory, &Dsq, usize) -> u64) {
         if self.hw.memory.is_some() && on.is_user() {

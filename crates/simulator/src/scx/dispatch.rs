@@ -77,7 +77,7 @@ impl Kernel<'_> {
         ));
     }
 
-    /// `local_dsq_post_enq()`: makes the CPU reschedule if it is idle, or if the task preempts the running one.
+    /// `local_dsq_post_enq()`: makes the CPU reschedule if it is idle, or if the task preempts the running task.
     fn local_inserted(&mut self, cpu: usize, task: TaskPtr, flags: u64) {
         if self.scx.rqs[cpu].in_balance {
             return;
@@ -118,8 +118,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// Inserts `task`, which is on no queue, into `dsq`; if that is another CPU's local queue,
-    /// moves it there (`dispatch_to_local_dsq()`).
+    /// Inserts `task`, which is on no queue, into `dsq`; if that is another CPU's local queue, moves the task to that
+    /// CPU (`dispatch_to_local_dsq()`).
     #[inline]
     fn move_to(&mut self, dsq: OnDsq, task: TaskPtr, flags: u64) {
         match dsq.cpu() {
@@ -205,8 +205,8 @@ impl Kernel<'_> {
         OnDsq::GLOBAL
     }
 
-    /// As [`Kernel::find_dsq`], for code on the dispatching CPU, to whose local queue an id without a CPU
-    /// refers.
+    /// Finds a queue as `find_dsq_for_dispatch()` does, for code on the dispatching CPU, to whose local queue
+    /// an id without a CPU refers.
     pub fn find_dsq_here(&mut self, task: TaskPtr, dsq_id: u64) -> OnDsq {
         match dsq_id {
             abi::DSQ_LOCAL => OnDsq::local(self.this_cpu()),

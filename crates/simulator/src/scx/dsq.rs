@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 /// A queued task.
 #[derive(Clone, Copy, Debug)]
 pub struct Queued {
-    /// `p->scx.dsq_vtime` when the task was queued. This time is the order of a virtual-time queue.
+    /// `p->scx.dsq_vtime` when the task was queued. A virtual-time queue is ordered by this time.
     pub vtime: u64,
     /// The number of the insertion; an iteration skips tasks that were queued after it began.
     pub sequence: u64,
@@ -26,7 +26,7 @@ pub enum Order {
 }
 
 /// One dispatch queue. The queue is a sorted ring buffer, because queues are short and most insertions are near an end,
-/// where moving a few entries is faster than any tree.
+/// where moving a few entries is faster than updating a tree.
 #[derive(Debug)]
 pub struct Dsq {
     id: u64,
@@ -259,7 +259,7 @@ impl Dsqs {
         &self.all[on.place()]
     }
 
-    /// As [`Dsqs::get`], but mutable.
+    /// The queue `on`, to change it.
     #[inline]
     pub fn get_mut(&mut self, on: OnDsq) -> &mut Dsq {
         &mut self.all[on.place()]

@@ -45,7 +45,7 @@ pub struct Waker {
 }
 
 impl IdleMasks {
-    /// The masks of `machine`. The online CPUs may change to any of the `possible` ones.
+    /// The masks of `machine`. Any of the `possible` CPUs may come online.
     pub fn new(
         machine: &Machine,
         possible: CpuMask,

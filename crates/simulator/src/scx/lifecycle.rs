@@ -1,5 +1,5 @@
-//! The life of a scheduler, and of each task in it: `ops.init()` to `ops.exit()`, `ops.init_task()`
-//! to `ops.exit_task()`.
+//! The life of a scheduler, from `ops.init()` to `ops.exit()`, and of each of its tasks, from `ops.init_task()` to
+//! `ops.exit_task()`.
 
 use crate::Error;
 use crate::abi::layout::{self as abi, Cgroup};
@@ -310,9 +310,9 @@ impl Kernel<'_> {
         tracepoints::cgroup_attach_task(self, task, to);
     }
 
-    /// `scx_ops_disable()`: dumps if there was an error, then calls the exit ops of each task and of the scheduler. If
-    /// the run ends for another reason than the scheduler's exit, the exit reason is that the scheduler was
-    /// unregistered.
+    /// `scx_ops_disable()`: dumps the scheduler's state if there was an error, then calls the exit ops of each task and
+    /// of the scheduler. If the run ends for a reason other than the scheduler's exit, the exit reason is that the
+    /// scheduler was unregistered.
     pub fn disable_scheduler(&mut self) {
         let exit = self.scx.exit.take().unwrap_or(Exit {
             kind: abi::EXIT_UNREG,

@@ -66,8 +66,8 @@ impl Watchdog {
             .collect();
     }
 
-    /// The message at `now`, in ns, about the tasks of `waiting` that have not run for long, although their CPUs were
-    /// idle.
+    /// The message at `now`, in ns, about the tasks of `waiting` that have not run for a long time, although their CPUs
+    /// were idle.
     pub fn idle_stall(&self, now: u64, waiting: impl Iterator<Item = TaskPtr>) -> Option<String> {
         let for_long = |since: u64| now - since >= IDLE_TIMEOUT_NS;
         let stalled = |task: &TaskPtr| {
@@ -78,8 +78,8 @@ impl Watchdog {
         not_dispatched(now, waiting.filter(stalled))
     }
 
-    /// `check_rq_for_timeouts()`: the message at `now` (ns) about the first task of `waiting`,
-    /// runnable tasks that do not run, that has waited for too long.
+    /// `check_rq_for_timeouts()`: the message at `now`, in ns, about the first task that has waited for too long.
+    /// `waiting` has the runnable tasks that do not run.
     pub fn stall(&self, now: u64, waiting: impl Iterator<Item = TaskPtr>) -> Option<String> {
         let waited = |task: TaskPtr| now - task.runnable_at.get();
         let mut waiting = waiting;

@@ -35,12 +35,12 @@ pub struct Builder<'a> {
     pub flags: bool,
     /// Does the trace have sched_waking? If so, sched_wakeup adds nothing, and lacks the waker.
     waking: bool,
-    /// Does the trace have wakeups? `sleeps` is the number of sleeps that ended, `unwoken` the number of those after which
-    /// a thread ran although no event woke it.
+    /// Does the trace have wakeups? `sleeps` is the number of sleeps that ended, and `unwoken` is the number of sleeps
+    /// after which a thread ran although no event woke it.
     pub wakes: bool,
     pub sleeps: u64,
     pub unwoken: u64,
-    /// The number of switches from another thread than the one that ran on the CPU.
+    /// The number of switches from a thread other than the one that ran on the CPU.
     pub contradictions: u64,
     /// Does the trace come from a simulation? There, the cost of a wakeup follows the switch that
     /// it caused, and is not charged to the thread that runs then.
@@ -195,8 +195,8 @@ impl<'a> Builder<'a> {
         self.cpus[cpu].owed = before + self.kernel_ns(cpu, ns);
     }
 
-    /// The time that a wakeup and a switch take after their events in a simulation. In a real
-    /// kernel, these events come near the end of both.
+    /// The time that a wakeup and a switch take after their events in a simulation. In a real kernel, each event comes
+    /// near the end of the wakeup or switch.
     fn simulated_ns(&self, cpu: usize) -> [u64; 2] {
         match self.machine {
             Some(machine) if self.simulated => {

@@ -6,7 +6,7 @@ use crate::event::Task;
 /// The part of all switches, in %, above which switches that do not follow each other leave no load to be replayed.
 const MOST_CONTRADICTIONS_PCT: u64 = 10;
 
-/// The part of all sleeps, in %, that may end without a wakeup in a complete trace. One of 619 sleeps did in a
+/// The part of all sleeps, in %, that may end without a wakeup in a complete trace. One of 619 sleeps did so in a
 /// recording of perf.
 const FEW_UNWOKEN_PCT: u64 = 1;
 
@@ -32,7 +32,7 @@ impl NoLoad {
 }
 
 impl Builder<'_> {
-    /// Counts a switch on `cpu` from another thread, `prev`, than the one that ran there.
+    /// Counts a switch on `cpu` from the thread `prev`, although another thread ran there.
     pub fn check_order(&mut self, cpu: usize, prev: Task) {
         let fits = match self.cpus[cpu].runs {
             Some(runs) => self.by_pid.get(&prev.pid) == Some(&runs),
@@ -41,9 +41,10 @@ impl Builder<'_> {
         self.contradictions += u64::from(self.cpus[cpu].known && !fits);
     }
 
-    /// Accounts for `thread`, which the first switch of `cpu` ends. It has been running since the beginning of the trace.
-    /// If events were lost, an earlier switch may be missing, so the thread counts from the CPU's first event: ftrace
-    /// overwrites the oldest events of each CPU separately, so the events of a busy CPU may begin much later.
+    /// Accounts for `thread`, whose turn ends with the first switch of `cpu`. The thread has been running since the
+    /// beginning of the trace. If events were lost, an earlier switch may be missing, so the thread counts from the
+    /// CPU's first event: ftrace overwrites the oldest events of each CPU separately, so the events of a busy CPU may
+    /// begin much later.
     pub fn begin(&mut self, cpu: usize, now: u64, thread: u32, is_new: bool) {
         let since = match self.summary.lost {
             0 => self.first,

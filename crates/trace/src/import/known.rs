@@ -35,7 +35,7 @@ pub struct Known {
     pub latencies: Vec<u64>,
     /// The number of switches to the thread.
     pub turns: u64,
-    /// The number of switches to the thread on another CPU than before.
+    /// The number of switches to the thread on a different CPU than before.
     pub migrations: u64,
 }
 

@@ -26,7 +26,7 @@ pub struct Futexes {
     /// The number of the system call, if the trace has it.
     pub call: Option<i64>,
     by_address: HashMap<u64, u32>,
-    /// For each futex, by number: is it impossible to replay it as a mutex?
+    /// For each futex, by number, whether it cannot be replayed as a mutex.
     odd: Vec<bool>,
 }
 
@@ -169,8 +169,8 @@ fn is_run(entry: &Entry) -> bool {
 }
 
 /// The holds of all futexes. A futex is unusable if a thread held it together with another futex,
-/// or while the thread wrote or read, because threads could deadlock if they run in another order
-/// than the recorded one.
+/// or while the thread wrote or read, because threads could deadlock if they run in a different order than the recorded
+/// order.
 fn holds(threads: &[Known], woken: &HashMap<Place, u32>, odd: &mut [bool]) -> Vec<Hold> {
     let mut all = Vec::new();
     for (thread, known) in (0_u32..).zip(threads) {
@@ -254,8 +254,8 @@ fn waits_since(threads: &[Known], (thread, entry): Place) -> Option<u64> {
 }
 
 /// The first step in `steps` at which the thread may have held the mutex that it releases at
-/// `index`, given that another thread has waited since `since`. It is the last step other than
-/// computing and sleeps that ended later.
+/// `index`, given that another thread has waited since `since`. It follows the last step that is neither computing nor
+/// a sleep that ended after `since`; `None` if that last step is a call after `since`.
 fn began(steps: &[Entry], index: usize, since: u64) -> Option<usize> {
     for (before, entry) in steps[..index].iter().enumerate().rev() {
         match entry {

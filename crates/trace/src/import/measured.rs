@@ -18,7 +18,7 @@ pub struct Did {
     pub latencies_ns: Vec<u64>,
     /// The number of switches to the thread.
     pub turns: u64,
-    /// The number of switches to the thread on another CPU than before.
+    /// The number of switches to the thread on a different CPU than before.
     pub migrations: u64,
 }
 

@@ -13,8 +13,8 @@ const BELIEVED: f64 = 0.7;
 /// The number of standard deviations by which wakeups must be more regular than by chance, because
 /// among many intervals of a random thread, some are frequent.
 const SIGNIFICANT: f64 = 5.0;
-/// The divisors of the period that give the allowed distance of a wakeup from its expected time. Timers are precise;
-/// stages of a frame are not.
+/// The tolerances to try: a wakeup may differ from its expected time by the period divided by this number. Timers are
+/// precise; stages of a frame are not.
 const TOLERANCES: [u64; 3] = [100, 33, WIDEST];
 const WIDEST: u64 = 10;
 /// The largest number of wakeups across which an interval is a candidate, because a wakeup within a
@@ -26,19 +26,18 @@ const CLASS: f64 = 1.04;
 /// The confidence by which a longer period must be better than a shorter one, because each multiple
 /// of a period is also a period.
 const BETTER: f64 = 0.05;
-/// The divisor of the period that gives the longest sleep after which a thread counts as still at work at the period's
-/// end.
+/// A thread whose sleep is at most the period divided by this number counts as still at work at the period's end.
 const LATE_SLEEP: u64 = 8;
 /// The standard error above which a slope of 0 cannot be distinguished from a slope of 1.
 const SLOPE_ERROR: f64 = 0.15;
-/// The divisor of the mean that gives the standard deviation below which intervals count as a timer's.
+/// Intervals count as a timer's if their standard deviation is below their mean divided by this number.
 const REGULAR: f64 = 500.0;
 /// The number of standard errors by which a correlation of successive intervals must differ from a
 /// timer's.
 const LAG_ERRORS: f64 = 3.0;
 /// The resolution of times, because ftrace's text has times in us.
 const RESOLUTION_NS: f64 = 1_000.0;
-/// The divisor of a period set by the user that gives the allowed distance of its wakeups.
+/// If the user has set a period, a wakeup may differ from its expected time by the period divided by this number.
 const SET_TOLERANCE: u64 = 4;
 
 /// A wakeup of a thread.

@@ -46,7 +46,7 @@ impl Wrong {
     }
 }
 
-/// Reads `line`. A line that has the form of an event is one, whatever the name of its thread is: `#1`, `version`.
+/// Reads `line`. A line that has the form of an event is an event, even if the name of its thread is `#1` or `version`.
 pub fn read(line: &str) -> Result<Read<'_>, Wrong> {
     let Some(head) = head(line) else {
         return heading(line.trim()).ok_or(Wrong::Shape);
@@ -71,8 +71,8 @@ pub fn read(line: &str) -> Result<Read<'_>, Wrong> {
     }))
 }
 
-/// Reads a line between the events, or before them: ftrace's heading `#P:8`, and those of `trace-cmd report`, `cpus=8`,
-/// `version = 6` and `CPU 1 is empty`, and those of Android's atrace.
+/// Reads a line between the events, or before them: ftrace's heading `#P:8`, the headings of `trace-cmd report`
+/// (`cpus=8`, `version = 6` and `CPU 1 is empty`), and the headings of Android's atrace.
 fn heading(line: &str) -> Option<Read<'_>> {
     let cpus = match line.starts_with('#') {
         true => line.rsplit_once("#P:").map(|(_, cpus)| cpus),
@@ -133,8 +133,8 @@ pub fn is_in_call_chain(line: &str) -> bool {
         || (line.starts_with(char::is_whitespace) && is_hex(first) && words.next().is_some())
 }
 
-/// `CPU:2 [LOST 12 EVENTS]` of ftrace, `CPU:2 [12 EVENTS DROPPED]` of trace-cmd, `PERF_RECORD_LOST
-/// lost 12` of perf.
+/// The number of lost events, from `CPU:2 [LOST 12 EVENTS]` of ftrace, `CPU:2 [12 EVENTS DROPPED]` of trace-cmd,
+/// or `PERF_RECORD_LOST lost 12` of perf.
 fn lost(line: &str) -> Option<u64> {
     let number = |text: &str| text.split_whitespace().find_map(|word| word.parse().ok());
     if let Some((cpu, inside)) = line.strip_prefix("CPU:").and_then(|it| it.split_once(" ["))
@@ -156,8 +156,9 @@ struct Head<'a> {
     rest: &'a str,
 }
 
-/// The CPU is in the first brackets that contain a number and precede a time and the name of an event; a task's name may
-/// have brackets and even a time, too. ftrace's latency format has the CPU before the flags.
+/// Reads the head of `line`. The CPU is in the first brackets that contain a number and precede a time and the name of
+/// an event; a task's name may have brackets and even a time, too. ftrace's latency format has the CPU before the
+/// flags.
 fn head(line: &str) -> Option<Head<'_>> {
     let brackets = line.match_indices('[').filter_map(|(open, _)| {
         let close = open + line[open..].find(']')?;
@@ -218,9 +219,10 @@ fn latency_format(line: &str) -> Option<Head<'_>> {
     heads.into_iter().next()
 }
 
-/// The flags are irqs off, need_resched, context, preempt count and more. The context is `h` or `H` in a hard interrupt,
-/// `s` in a softirq, and `z` or `Z` in an NMI. No other flag has these letters (`trace_print_lat_fmt()` in the kernel's
-/// kernel/trace/trace_output.c). Kernels with the older patches of PREEMPT_RT have one more flag before the context.
+/// Do ftrace's `flags` show an interrupt? They are irqs off, need_resched, context, preempt count and more. The context
+/// is `h` or `H` in a hard interrupt, `s` in a softirq, and `z` or `Z` in an NMI. No other flag has these letters
+/// (`trace_print_lat_fmt()` in the kernel's kernel/trace/trace_output.c). Kernels with the older patches of PREEMPT_RT
+/// have one more flag before the context.
 fn is_interrupt(flags: &[u8]) -> bool {
     let in_context = |flag: &u8| matches!(flag, b'h' | b'H' | b's' | b'z' | b'Z');
     flags.iter().any(in_context)
@@ -302,8 +304,8 @@ fn event<'a>(name: &str, fields: &'a str) -> Option<Tracepoint<'a>> {
 struct Text<'a>([&'a str; MOST_FIELDS]);
 
 impl<'a> Text<'a> {
-    /// Each value extends to the key of the next value. A key may also be the field's name in tracefs, as `trace-cmd
-    /// report -R` prints it.
+    /// Finds the values of an event in its `text`. Each value extends to the key of the next value. A key may also be
+    /// the field's name in tracefs, as `trace-cmd report -R` prints it.
     fn of(kind: Kind, text: &'a str) -> Option<Text<'a>> {
         let mut values = [""; MOST_FIELDS];
         let mut left = text;

@@ -21,7 +21,7 @@ const IN_ORDER: &str = "expected one recording with the events of each CPU in th
 /// `TRACE_FLAG_HARDIRQ`, `TRACE_FLAG_SOFTIRQ` and `TRACE_FLAG_NMI` of `common_flags`.
 const IN_INTERRUPT: u8 = 0x08 | 0x10 | 0x40;
 
-/// The first bytes of files that have to be converted, what such a file is, and how to convert it.
+/// The first bytes of files that have to be converted, with a description of such a file and of its conversion.
 const CONVERTED: [(&[u8], &str, &str); 11] = [
     (
         b"\x1f\x8b",

@@ -123,7 +123,8 @@ impl Running {
     }
 }
 
-/// The context switches of all processes for which this process has waited, and of those for which they have waited.
+/// The context switches of all ended processes for which this process has waited, and of the processes for which these
+/// processes have waited.
 fn switches() -> u64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the kernel writes to `usage`, which is valid, and zeroes are valid as well.

@@ -15,7 +15,7 @@ type Check = Result<(), Box<BadInput>>;
 pub fn forks(source: Source<'_>, tasks: &[Task]) -> Check {
     for task in tasks {
         let mut policy = task.policy;
-        // In a second iteration, a phase may have the policy of a later one.
+        // In a second iteration, a phase may have the policy of a later phase.
         let iterations = if task.loops == Some(1) { 1 } else { 2 };
         for phase in (0..iterations).flat_map(|_| &task.phases) {
             policy = phase.policy.unwrap_or(policy);

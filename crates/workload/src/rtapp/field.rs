@@ -68,7 +68,7 @@ impl<'a> Field<'a> {
         self.wrong(suggest(word, known.iter().copied(), &expected))
     }
 
-    /// The error for a key that is none of the `known` ones; `owner` is the object that has it.
+    /// The error for a key that is none of the `known` keys; `owner` is the object that has it.
     pub fn unknown_key<'n>(
         &self,
         owner: &str,

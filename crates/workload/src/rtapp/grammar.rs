@@ -36,7 +36,7 @@ const GLOBAL_KEYS: [&str; 13] = [
     "mem_buffer_size",
     "cumulative_slack",
 ];
-/// The keys of tasks only, and those of tasks and phases.
+/// The keys of tasks only, and the keys of tasks and phases.
 const TASK_KEYS: [&str; 4] = ["instance", "delay", "phases", "cpu_time"];
 const PHASE_KEYS: [&str; 11] = [
     "loop",
@@ -337,7 +337,7 @@ fn read_phases(
 }
 
 /// Refuses a task or phase that rt-app refuses: with a `taskgroup`, of its own or of an earlier phase, and a policy of
-/// another class than the fair one.
+/// a class other than the fair class.
 fn check_group(owner: Field<'_>, policy: SchedPolicy, has_group: bool) -> Read<()> {
     let class = Class::of(policy);
     if class.is_fair() || !has_group {

@@ -1,9 +1,9 @@
 //! JSON as in rt-app's files: a tree that keeps the order of keys, repeated keys, and all
 //! positions.
 //!
-//! rt-app reads with json-c, which accepts comments, trailing commas and single quotes. Its companion `workgen`
-//! also accepts a key twice in one object and `"suspend"` without a value; the examples that rt-app
-//! ships use all of these. Tokens come from `jsonc-parser`, whose own trees lose repeated keys.
+//! rt-app reads with json-c, which accepts comments, trailing commas and single quotes. rt-app's companion `workgen`
+//! also accepts a key twice in one object and `"suspend"` without a value; the examples that rt-app ships use all of
+//! these. Tokens come from `jsonc-parser`, whose own trees lose repeated keys.
 
 use jsonc_parser::tokens::Token;
 use jsonc_parser::{Scanner, ScannerOptions};

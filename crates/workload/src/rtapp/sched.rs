@@ -105,7 +105,7 @@ impl<'a> Settings<'a> {
     }
 
     /// The policy that a phase sets while `current` is in force; `None` if the phase changes nothing. As in rt-app's
-    /// `set_thread_param()`, a phase without `policy` sets the parameters of the current one, and parameters that
+    /// `set_thread_param()`, a phase without `policy` sets the parameters of the current policy, and parameters that
     /// have no effect there change nothing. SCHED_DEADLINE keeps none of its parameters.
     pub fn of_phase(&self, current: SchedPolicy) -> Result<Option<SchedPolicy>, Box<BadInput>> {
         if let Some((class, field)) = self.policy {
@@ -135,8 +135,8 @@ impl<'a> Settings<'a> {
         }))
     }
 
-    /// The `runtime` in ns that rt-app since February 2025 also takes as the slice of a fair task without `dl-runtime`.
-    /// Release 1.0 does not, and for tasks without `phases` it is an event, so it is not a slice here.
+    /// The `runtime` in ns that rt-app has also taken as the slice of a fair task without `dl-runtime` since February
+    /// 2025. Release 1.0 does not, and for tasks without `phases` it is an event, so it is not a slice here.
     pub fn legacy_slice(&self, policy: SchedPolicy) -> Result<Option<u64>, Box<BadInput>> {
         match policy {
             SchedPolicy::Normal { .. } | SchedPolicy::Batch { .. } if self.slice.is_none() => {

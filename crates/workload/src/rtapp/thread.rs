@@ -46,8 +46,8 @@ pub struct Thread {
     /// The time of the thread's release, in ns, at which its timer expired, or it was woken from a wait. `None` before
     /// the first release.
     released: Option<u64>,
-    /// The thread's deadline after a release by a wakeup, and its response time, in ns. Only its timers judge a thread
-    /// with timers.
+    /// The thread's deadline after a release by a wakeup, and its response time, in ns. A thread with timers is judged
+    /// only by its timers.
     deadline: Option<u64>,
     response: u64,
     /// The thread's longest response, in ns.

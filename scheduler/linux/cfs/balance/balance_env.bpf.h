@@ -30,7 +30,7 @@ struct group_stats {
 	u64 max_nr_running, min_nr_running;
 	/* The first idle CPU of the local group, or -1. */
 	s32 first_idle_cpu;
-	bool group_imb; /* whether the group is uneven within */
+	bool group_imb; /* whether the group's CPUs have uneven loads */
 	bool group_has_capacity;
 	struct design_group_stats design;
 };

@@ -174,7 +174,7 @@ static __always_inline void update_sd_lb_stats(struct balance_env *env)
 	}
 }
 
-/* Is it worth pulling from the busiest group, which has been found? */
+/* Is it worth pulling from the busiest group? The group must have been found before. */
 static __always_inline bool is_imbalanced(const struct balance_env *env)
 {
 	const struct domain_stats *sds = &env->sds;
@@ -186,7 +186,10 @@ static __always_inline bool is_imbalanced(const struct balance_env *env)
 		return true;
 	if (sds->this_load >= sds->max_load || sds->this_load >= sds->avg_load)
 		return false;
-	/* An idle CPU leaves a group alone that has no more tasks than CPUs and no more idle CPUs. */
+	/*
+	 * An idle CPU pulls only if the busiest group has more tasks than CPUs, or the local group has at least two
+	 * more idle CPUs.
+	 */
 	if (env->idle == LB_IDLE)
 		return sds->this_idle_cpus > sds->busiest_idle_cpus + 1 ||
 		       sds->busiest_nr_running > sds->busiest_weight;

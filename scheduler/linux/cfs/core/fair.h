@@ -108,7 +108,7 @@ static __always_inline void update_min_vruntime(struct fair_rq *rq, u64 curr)
 		rq->min_vruntime = vruntime;
 }
 
-/* Charges the task that runs on @cpu for its own time since the last call; under the runqueue's lock. */
+/* Charges the task that runs on @cpu for its own time since the last call. The caller holds the runqueue's lock. */
 static __always_inline void update_curr(u32 cpu, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -221,8 +221,10 @@ static __always_inline int wakeup_preempt_entity(u64 curr, u64 se, u32 weight, u
 	return (u64)vdiff > calc_delta_fair(tunables.sched_wakeup_granularity, weight, inv_weight);
 }
 
-/* As check_preempt_tick(), if groups have queues: should the tick end the slice of the task, or that of a group
- * above it? */
+/*
+ * Should the tick end the slice of the running task, or that of a group above it? This is check_preempt_tick() if
+ * groups have queues.
+ */
 static __noinline bool check_preempt_groups(struct fair_rq *rq, u32 cpu)
 {
 	u64 vruntime = rq->curr.vruntime, delta_exec = rq->curr.delta_exec;
@@ -273,7 +275,7 @@ static __always_inline bool check_preempt_tick(struct fair_rq *rq)
 	return (s64)(curr->vruntime - rq->leftmost) > (s64)ideal_runtime;
 }
 
-/* As check_preempt_wakeup(), if groups have queues. */
+/* Should @p with @se preempt the running task? This is check_preempt_wakeup() if groups have queues. */
 static __noinline bool preempts_in_queues(struct fair_rq *rq, const struct task_struct *p,
 					  const struct fair_entity *se, u64 now)
 {
@@ -306,8 +308,8 @@ static __noinline bool preempts_in_queues(struct fair_rq *rq, const struct task_
 
 /*
  * Should @p, which has become runnable on the CPU of @rq, preempt the running task? If so, the CPU has to
- * reschedule. A task that preempts becomes the next buddy, because it may not be the leftmost one. If many tasks
- * wait, the preempted task becomes the last buddy, because its cache is still warm.
+ * reschedule. A task that preempts becomes the next buddy, because it may not be the leftmost task. If many tasks wait,
+ * the preempted task becomes the last buddy, because its cache is still warm.
  */
 static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, const struct task_struct *p,
 						 const struct fair_entity *se, u64 now)
@@ -371,7 +373,7 @@ static __always_inline bool dispatch_expected(const struct fair_rq *rq)
 
 /*
  * May @p, which has become runnable on its own CPU @cpu, run there at once, bypassing the dispatch queue? Yes if
- * the CPU is idle, or if @p preempts and is leftmost. That saves a kick, which is an interrupt, and a dispatch.
+ * the CPU is idle, or if @p preempts and is leftmost. The bypass saves a dispatch, and a kick, which is an interrupt.
  * *@waits becomes true if @p was found not to preempt.
  */
 static __always_inline bool runs_at_once(u32 cpu, const struct task_struct *p, const struct fair_entity *se,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Picks the next task: the one with the smallest vruntime, unless a buddy is almost as far behind. This is
+ * Picks the next task: the task with the smallest vruntime, unless a buddy is almost as far behind. This is
  * pick_next_entity() of Linux 3.9.
  */
 #ifndef __EQUIPOISE_PICK_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Runqueues: the scheduling state of one CPU, and the part of that state that other CPUs may read. The tasks are in
- * the CPU's dispatch queue, ordered by vruntime, whose id is the CPU's number.
+ * Runqueues: the scheduling state of one CPU, and the part of that state that other CPUs may read. The tasks are in the
+ * CPU's dispatch queue, which is ordered by vruntime and whose id is the CPU's number.
  *
  * Another CPU may change nr_running and the load sums (atomically) and leave notes (active_balance, next_pid, ...).
  * The CPU itself writes everything else. While the CPU is idle, the CPU that balances for it writes this instead.
@@ -68,7 +68,7 @@ struct fair_rq {
 	bool need_resched;
 	/* Whether a queue above curr has used up its time (cpu.max). */
 	bool curr_throttled;
-	/* Whether curr yields, so that it is not picked unless that is too unfair. */
+	/* Whether curr yields, so that it is picked only if the next task is too far ahead of it. */
 	bool skip;
 	/* Whether the CPU is inside ops.dispatch(), where an arriving task needs no preemption. */
 	bool dispatching;
@@ -83,7 +83,7 @@ struct fair_rq {
 	u32 next_group;
 	u32 last_group;
 
-	/* The load over the last ticks, as averages that are slower from index to index. */
+	/* The load over the last ticks, as averages that become slower with the index. */
 	u64 cpu_load[CPU_LOAD_IDX_MAX];
 	/* The time of the last update of these averages, in jiffies. */
 	u64 last_load_update_tick;
@@ -170,8 +170,10 @@ static __always_inline void update_rq_load_avg(struct fair_rq *rq, u64 now)
 	update_pelt(&rq->avg, now, rq->nr_running, rq->curr.pid);
 }
 
-/* As update_rq_load_avg(), at a tick and before balancing, when CONFIG_FAIR_GROUP_SCHED adds the average to
- * tg->load_avg. */
+/*
+ * Calls update_rq_load_avg() at a tick and before balancing, when CONFIG_FAIR_GROUP_SCHED adds the average to
+ * tg->load_avg.
+ */
 static __always_inline void update_tg_load_avg(struct fair_rq *rq, u64 now)
 {
 	update_rq_load_avg(rq, now);
@@ -191,7 +193,7 @@ static __always_inline void init_rq(u32 cpu, u64 jiffies)
 
 	rq->leftmost = ~0ULL;
 	rq->next_vruntime = ~0ULL;
-	/* This is far enough from 0 that no vruntime is ever below 0. */
+	/* The initial value is far enough from 0 that no vruntime is ever below 0. */
 	rq->min_vruntime = NSEC_PER_SEC;
 	rq->idle = true;
 	rq->avg_idle = 2 * tunables.sched_migration_cost;

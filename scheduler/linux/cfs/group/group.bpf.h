@@ -21,8 +21,10 @@
 #include "../../group/tree.h"
 
 struct group_rq {
-	/* The queue: the sum of the weights and the number of its entities; the smallest vruntime of those that
-	 * wait, or a lower bound of it (~0: none waits). */
+	/*
+	 * The queue: the sum of the weights and the number of its entities; the smallest vruntime of its waiting
+	 * entities, or a lower bound of it (~0 if none waits).
+	 */
 	u64 load_weight;
 	u64 min_vruntime;
 	u64 leftmost;

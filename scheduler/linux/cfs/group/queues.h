@@ -170,8 +170,10 @@ __noinline bool leave_group(u32 group, u32 cpu, u32 weight)
 	return count_in_queue(group, cpu, -1) && dequeue_above(group, cpu, 1, false, bpf_ktime_get_ns());
 }
 
-/* Throttles the queue of @group on @cpu, which has used up its time, unless it gets some more. Returns true if the
- * queue has left. */
+/*
+ * Throttles the queue of @group on @cpu, which has used up its time, unless it gets some more. Returns true if the
+ * queue is throttled; it has then left the queue above.
+ */
 __noinline bool throttle_queue(u32 group, u32 cpu, u64 now)
 {
 	struct group_rq *grq = group_rq_at(group, cpu);

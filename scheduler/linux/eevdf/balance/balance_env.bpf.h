@@ -47,7 +47,7 @@ struct balance_env {
 	u64 now;
 	/*
 	 * The next candidate among a CPU's waiting tasks, which is the task that was enqueued or picked least
-	 * recently: its pid (0: none), the time of that, and its queue.
+	 * recently: the task's pid (0: none), the time of that event, and the task's queue.
 	 */
 	s32 oldest_pid;
 	u64 oldest_at;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The capacity of CPUs and groups for fair tasks, and the smallest and largest one in a group:
- * update_group_capacity(). */
+/*
+ * The capacity of CPUs and groups for fair tasks, and the smallest and the largest capacity in a group:
+ * update_group_capacity().
+ */
 #ifndef __EQUIPOISE_GROUP_CAPACITY_H
 #define __EQUIPOISE_GROUP_CAPACITY_H
 

@@ -136,8 +136,7 @@ __noinline s32 find_new_ilb(void)
 }
 
 /*
- * At a tick of @cpu: if there is a reason, makes an idle CPU serve all idle CPUs (@flags of
- * nohz_idle_balance()).
+ * Makes an idle CPU serve all idle CPUs (@flags of nohz_idle_balance()), if a tick of @cpu finds a reason.
  */
 static __always_inline void nohz_balancer_kick(u32 cpu, u64 jiffies)
 {
@@ -183,7 +182,7 @@ __noinline bool update_nohz_stats(u32 cpu, u64 now)
 }
 
 /*
- * The work that an idle CPU does for all idle CPUs, itself last, as long as it has nothing to run. By @flags it
+ * The work that an idle CPU does for all idle CPUs, for itself last, as long as it has nothing to run. By @flags it
  * updates their averages (NOHZ_STATS_KICK), balances for them (NOHZ_BALANCE_KICK), and updates their due times
  * (NOHZ_NEXT_KICK).
  */

@@ -202,7 +202,7 @@ static __always_inline void update_sd_lb_stats(struct balance_env *env)
 	update_idle_cpu_scan(env);
 }
 
-/* Is it worth pulling from the busiest group, which has been found? */
+/* Is it worth pulling from the busiest group? The group must have been found before. */
 static __always_inline bool is_imbalanced(struct balance_env *env)
 {
 	struct group_stats *local = &env->local, *busiest = &env->busiest;

@@ -22,7 +22,7 @@ struct delayed_slot {
 	s32 last_pid;
 	/* The end of the task's delay, in ns of clock_pelt. */
 	u64 ended_at;
-	/* The task's weight on the CPU, scaled; and in its group. */
+	/* The task's weight on the CPU, scaled, and its weight in its group. */
 	u64 h_weight;
 	u32 weight;
 	u32 group;

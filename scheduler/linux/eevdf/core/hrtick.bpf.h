@@ -89,7 +89,7 @@ static __always_inline void hrtick_update(u32 cpu)
 	kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
-/* The timer of @cpu has expired: returns whether the slice is over. */
+/* Handles the expiry of the timer of @cpu. Returns whether the slice is over. */
 static __always_inline bool hrtick_expired(u32 cpu, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Picks the task that runs next: the eligible one with the earliest deadline.
+ * Picks the task that runs next: the eligible task with the earliest deadline.
  *
  * The kernel has all waiting tasks in one tree, ordered by deadline, with the smallest vruntime of each subtree.
  * Here a CPU has two dispatch queues, so that no search is needed: one of tasks that were found eligible, ordered

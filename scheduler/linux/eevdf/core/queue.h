@@ -19,7 +19,7 @@ static __always_inline u64 calc_delta_weight(u64 delta, u64 weight, u32 inv_weig
 
 /*
  * V, rounded down. The sums are relative to queue->zero_vruntime, the last V, so that they are small. V is computed
- * from two words. If other CPUs are changing these, this returns the last value.
+ * from two words. If other CPUs are changing these words, this function returns the last value.
  */
 static __always_inline u64 peek_vruntime(const struct eevdf_queue *queue)
 {
@@ -75,8 +75,8 @@ static __always_inline s64 scale_signed(s64 value, u64 num, u64 den)
 
 /*
  * Sets the vruntime of @se, which joins @queue, so that it has the lag with which it left. The new entity moves the
- * average, so it is placed a little further away. It requests a slice, or half of one the first time (@initial); if
- * @rel_deadline is not 0, it requests that rest of its last request.
+ * average, so it is placed a little further away. The entity requests a slice, or half a slice the first time
+ * (@initial); if @rel_deadline is not 0, it requests that rest of its last request.
  */
 static __always_inline void place_entity(struct eevdf_queue *queue, struct fair_entity *se, bool initial,
 					 u64 rel_deadline)

@@ -79,19 +79,21 @@ struct removed_load {
  */
 struct eevdf_queue {
 	/*
-	 * The sum of vruntime times weight over the runnable entities, with the running one as last charged;
-	 * modulo 2^64.
+	 * The sum of vruntime times weight over the runnable entities, where the running entity's vruntime is as last
+	 * charged; modulo 2^64.
 	 */
 	u64 weighted_vruntime;
 	/* The sum of the weights of these entities, scaled. */
 	u64 load_weight;
-	/* The number of changes of these two sums that balancing CPUs have begun, and the number of those that they
-	 * have completed. */
+	/*
+	 * The number of changes of these two sums that balancing CPUs have begun, and the number of changes that they
+	 * have completed.
+	 */
 	u32 moves_begun;
 	u32 moves_done;
 	/* The weighted average of vruntime (V) when it was last computed. */
 	u64 zero_vruntime;
-	/* The number of entities; by slice_class(), the number of those that request another slice than the
+	/* The number of entities. For each slice_class(), the number of entities that request a slice other than the
 	 * default, and that slice, in ns.
 	 */
 	u32 nr;
@@ -116,7 +118,7 @@ struct fair_rq {
 	u64 second_deadline;
 
 	/*
-	 * The number of tasks that count here, namely waiting ones, the running one, and sleepers (delayed.h); and
+	 * The number of tasks that count here, namely waiting tasks, the running task, and sleepers (delayed.h); and
 	 * the number of SCHED_IDLE tasks among them.
 	 */
 	u32 nr_running;
@@ -157,8 +159,8 @@ struct fair_rq {
 	u64 hrtick_armed;
 
 	/*
-	 * The clocks, in ns: without interrupts; scaled by the CPU's speed; and the time lost because idle time did
-	 * not suffice to catch up.
+	 * The clocks, in ns: the time without interrupts; that time scaled by the CPU's speed; and the time lost
+	 * because idle time did not suffice to catch up.
 	 */
 	u64 clock_task;
 	u64 clock_pelt;
@@ -468,7 +470,7 @@ static __always_inline void init_rq(u32 cpu, u64 now)
 	u64 jiffies = jiffies_at(now);
 
 	rq->first_deadline = rq->first_vruntime = ~0ULL;
-	/* This is far enough from 0 that no vruntime is ever below 0. */
+	/* The initial value is far enough from 0 that no vruntime is ever below 0. */
 	rq->queue.zero_vruntime = NSEC_PER_SEC;
 	rq->idle = true;
 	update_rq_clock(cpu, now);

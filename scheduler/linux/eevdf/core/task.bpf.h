@@ -145,7 +145,7 @@ static __always_inline void update_root_load(struct fair_rq *rq, struct fair_ent
 	update_rq_load_avg(rq);
 }
 
-/* As update_root_load(), for a task in a group. */
+/* Does the work of update_root_load() for a task in a group. */
 static __noinline void update_group_load(struct fair_rq *rq, struct fair_entity *se, bool running)
 {
 	update_entity_load_avg(se, se_clock_pelt(rq, se), running);
@@ -173,8 +173,8 @@ static __always_inline void detach_entity(struct fair_entity *se)
 }
 
 /*
- * Lets the sleeping task leave its runqueue for another CPU's. The averages that it leaves keep its part until
- * their own CPU, or the one that balances for idle CPUs, updates them.
+ * Lets the sleeping task leave its runqueue for another CPU's. The averages of the old runqueue keep the task's part
+ * until the runqueue's CPU, or the CPU that balances for idle CPUs, updates them.
  */
 static __always_inline void remove_entity_load_avg(struct fair_entity *se)
 {
@@ -225,8 +225,8 @@ static __always_inline void update_util_est(struct fair_entity *se)
 }
 
 /*
- * With the lock held: counts the task in the runqueue of @cpu. A task in a group's queue is not added to nr_running
- * here: join_group() and leave_group() count it, if no queue above is throttled.
+ * Counts the task in the runqueue of @cpu. The lock is held. A task in a group's queue is not added to nr_running here:
+ * join_group() and leave_group() count it, if no queue above is throttled.
  */
 static __always_inline void add_entity(struct fair_entity *se, u32 cpu)
 {
@@ -246,7 +246,7 @@ static __always_inline void add_entity(struct fair_entity *se, u32 cpu)
 		__sync_fetch_and_add(&rq->nr_idle_policy, 1);
 }
 
-/* With the lock held: no longer counts the task in its runqueue. */
+/* No longer counts the task in its runqueue. The lock is held. */
 static __always_inline void remove_entity(struct fair_entity *se)
 {
 	struct fair_rq *rq = rq_for_update(se->cpu);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Decides whether a task that has become runnable preempts the running one: wakeup_preempt_fair() of Linux 7.3. */
+/* Decides whether a task that has become runnable preempts the running task: wakeup_preempt_fair() of Linux 7.3. */
 #ifndef __EQUIPOISE_WAKEUP_H
 #define __EQUIPOISE_WAKEUP_H
 
@@ -14,7 +14,7 @@ static __always_inline void explain_turn(const struct running *curr, const struc
 		explain(later_deadline, se->pid, se->cpu, curr->pid, curr->deadline - se->deadline);
 }
 
-/* Would @se be picked now on @rq, with the average at @avg? Records the reason if not. */
+/* Would @se be picked now on @rq, with the average at @avg? If not, records the reason. */
 static __always_inline bool wakeup_is_best(struct fair_rq *rq, const struct fair_entity *se, u64 avg)
 {
 	struct running *curr = &rq->curr;
@@ -44,8 +44,8 @@ static __always_inline bool wakeup_is_best(struct fair_rq *rq, const struct fair
 }
 
 /*
- * Notes @se, which preempts for its shorter slice, as the task that runs next, unless a task with an even shorter
- * slice does (set_short_buddy()).
+ * Notes @se, which preempts for its shorter slice, as the task that runs next, unless a task with an even shorter slice
+ * is noted already (set_short_buddy()).
  */
 static __always_inline void set_short_buddy(struct fair_rq *rq, const struct fair_entity *se)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Task groups (CONFIG_FAIR_GROUP_SCHED): the tree of control groups, and the part of each group on each CPU, which
- * is a runqueue (the kernel's cfs_rq) and the entity that stands for that runqueue in the runqueue of the group
- * above (the kernel's sched_entity of the group):
+ * Task groups (CONFIG_FAIR_GROUP_SCHED): the tree of control groups, and the part of each group on each CPU. This part
+ * is a runqueue (the kernel's cfs_rq), and the entity that stands for the runqueue in the runqueue of the group above
+ * (the kernel's sched_entity of the group):
  *
  *	root    ── fair_rq of the CPU ─────────────────┬─ task
  *	                                               └─ entity of /a
@@ -26,14 +26,16 @@ struct group_rq {
 	/* The queue of the group's tasks and child groups. Since Linux 7.3 only its weights and numbers are
 	 * used. */
 	struct eevdf_queue queue;
-	/* The numbers of tasks below the group: queued ones; of these, runnable ones; and of these, those that are
-	 * SCHED_IDLE or in a group with cpu.idle. */
+	/*
+	 * The number of queued tasks below the group, and how many of them are runnable, and are SCHED_IDLE or in a
+	 * group with cpu.idle.
+	 */
 	u32 h_nr_queued;
 	u32 h_nr_runnable;
 	u32 h_nr_idle;
 	/* Whether a task below the group runs. */
 	bool h_curr;
-	/* Whether the averages have changed by tasks that came or went, which the entity does not reflect yet. */
+	/* Whether tasks that came or went have changed the averages, which the entity does not reflect yet. */
 	bool propagate;
 	s64 prop_runnable_sum;
 	struct load_avg avg;
@@ -60,7 +62,10 @@ struct group_rq {
 	u64 throttled;
 	/* The period in which that time was taken (bandwidth.h). */
 	u32 runtime_seq;
-	/* Whether the averages stand still; since when, and for how long in total, in ns of clock_pelt. */
+	/*
+	 * Whether the averages stand still; the time since which they do, and the total time for which they have done
+	 * so, in ns of clock_pelt.
+	 */
 	bool pelt_clock_throttled;
 	u64 throttled_clock_pelt;
 	u64 throttled_clock_pelt_time;

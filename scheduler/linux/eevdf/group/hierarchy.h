@@ -3,13 +3,13 @@
  * Updates the groups above a task when the task becomes runnable, stops, runs, and at its ticks. Each function goes
  * from the task's group up to the root. These are enqueue_hierarchy(), dequeue_hierarchy() and others of Linux 7.3.
  *
- * On its CPU the task competes with
+ * On its CPU the task competes with the weight
  *
  *	           weight of the task      weight of its group's entity
  *	1 * ───────────────────────────── * ───────────────────────────── * ...		(__calc_prop_weight())
  *	    weights of the group's queue    weights of the queue above
  *
- * which is computed when it becomes runnable, is picked, and at each tick.
+ * which is computed when the task becomes runnable, when it is picked, and at each tick.
  */
 #ifndef __EQUIPOISE_HIERARCHY_H
 #define __EQUIPOISE_HIERARCHY_H
@@ -105,7 +105,10 @@ __noinline u64 enqueue_hierarchy(u32 group, u32 cpu, u64 own, bool idle)
 	return calc_prop_weight(0, cpu, entity, weight);
 }
 
-/* Makes the task no longer runnable there. @runnable is true if the task was not asleep before (delayed.h). */
+/*
+ * Makes a task of @own weight in @group on @cpu no longer runnable. @runnable is true if the task was not asleep before
+ * (delayed.h).
+ */
 __noinline bool dequeue_hierarchy(u32 group, u32 cpu, u64 own, bool idle, bool runnable)
 {
 	bool empty = false;
@@ -227,7 +230,7 @@ __noinline u64 tick_hierarchy(u32 group, u32 cpu, u64 own)
 	return calc_prop_weight(0, cpu, entity, weight);
 }
 
-/* Has the entity or the runqueue nothing left that decays (skip_blocked_update(), cfs_rq_is_decayed())? */
+/* Do the runqueue and its entity have nothing left that decays (skip_blocked_update(), cfs_rq_is_decayed())? */
 static __always_inline bool is_decayed(const struct group_rq *grq)
 {
 	return !grq->queue.load_weight && !grq->propagate && !grq->removed.nr && !grq->avg.load_sum &&

@@ -2,7 +2,7 @@
 /*
  * The averages of groups' runqueues and entities. A runqueue's averages are the sums over its tasks and groups. If
  * tasks come or go, the group's entity takes over the change when it is next updated, and so does the group above
- * (propagate_entity_load_avg()). The sum of a group's load over its CPUs is updated once per ms at most.
+ * (propagate_entity_load_avg()). The sum of a group's load over its CPUs is updated at most once per ms.
  */
 #ifndef __EQUIPOISE_GROUP_LOAD_AVG_H
 #define __EQUIPOISE_GROUP_LOAD_AVG_H
@@ -26,7 +26,10 @@ static __always_inline void start_pelt_clock(const struct fair_rq *rq, struct gr
 	grq->pelt_clock_throttled = false;
 }
 
-/* @grq is throttled on @cpu; with queues of groups, switch_pelt_clocks() follows. */
+/*
+ * Stops the clock of the averages of @grq, which is throttled on @cpu. With queues of groups, switch_pelt_clocks() does
+ * so.
+ */
 static __always_inline void queue_throttled(struct group_rq *grq, u32 cpu)
 {
 	if (!group_queues() && !grq->queue.nr)
@@ -210,8 +213,10 @@ static __always_inline void update_group_entity_load_avg(u32 group, struct group
 		update_group_load_avg(parent, above);
 }
 
-/* As update_group_entity_load_avg(), when tasks have come to the queue of @group on @cpu or left it; then does
- * se_update_runnable(). */
+/*
+ * Calls update_group_entity_load_avg() when tasks have come to the queue of @group on @cpu or left it, and then does
+ * the work of se_update_runnable().
+ */
 static __always_inline void update_group_runnable(u32 group, struct group_rq *grq, u32 cpu)
 {
 	update_group_entity_load_avg(group, grq, cpu);

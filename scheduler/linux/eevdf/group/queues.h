@@ -2,7 +2,7 @@
 /*
  * Groups before Linux 7.3: each has a queue on each CPU, with an EEVDF of its own, and an entity in the queue
  * above. An entity is queued as long as its group has tasks there. After that it may stay until it has had no more
- * than its share, as a task does (delayed.h). Its slice is the shortest one of its queue.
+ * than its share, as a task does (delayed.h). The entity's slice is the shortest slice in its queue.
  *
  * Before Linux 6.18, a throttled queue leaves with all its tasks, which do not count above it. The functions are
  * enqueue_task_fair(), dequeue_entities(), throttle_cfs_rq() and others of Linux 6.12.
@@ -75,7 +75,7 @@ static __always_inline void dequeue_group_entity(u32 group, struct group_rq *grq
 		return_cfs_rq_runtime(parent, group_rq_at(parent, cpu));
 }
 
-/* Sets the slice of the entity of @grq to the shortest one of its queue. */
+/* Sets the slice of the entity of @grq to the shortest slice in its queue. */
 static __always_inline void set_group_slice(struct group_rq *grq)
 {
 	grq->se.slice = min_slice(&grq->queue);

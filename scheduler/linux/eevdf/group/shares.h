@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The weight of a group on one CPU is a part of the group's weight: the part that its tasks on that CPU are of all
- * its tasks. Tasks on other CPUs count by their averages, those on this CPU also by their current weight:
+ * The weight of a group on one CPU is in proportion to the part of the group's tasks that is on that CPU. Tasks on
+ * other CPUs count by their averages, tasks on this CPU also by their current weight:
  *
  *	                       load
  *	weight = n * shares * ──────────────────────────────────────	load = max(current weight, load_avg)
@@ -123,8 +123,7 @@ static __always_inline void update_cfs_group(u32 group, struct group_rq *grq, u3
 		reweight_group_entity(group, grq, cpu, calc_group_shares(fair_group_at(group), grq));
 }
 
-/* @weight times the part that an entity of @own weight is of the weight of the runqueue of @group, which may be the
- * root: __calc_prop_weight(). */
+/* @weight times @own divided by the weight of the runqueue of @group, which may be the root: __calc_prop_weight(). */
 static __always_inline u64 calc_prop_weight(u32 group, u32 cpu, u64 own, u64 weight)
 {
 	u64 load = group ? group_rq_at(group, cpu)->queue.load_weight : NICE_0_WEIGHT;

@@ -69,7 +69,7 @@ __noinline bool hold_first(u32 cpu)
 	return held;
 }
 
-/* Before @cpu picks a task, takes off those that may not run, as long as one of them would be picked. */
+/* Takes tasks that may not run off the runqueue of @cpu, as long as the next pick would be such a task. */
 __noinline bool hold_picked(u32 cpu)
 {
 	bool held = false;

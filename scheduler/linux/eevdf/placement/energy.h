@@ -24,8 +24,8 @@ struct eas_env {
 	u64 pd_cap;
 	u64 cpu_cap;
 	/*
-	 * The CPU with the most spare capacity, except prev_cpu, and its amount; -1 if no CPU fits. Then the same
-	 * two values for prev_cpu.
+	 * The CPU with the most spare capacity, except prev_cpu, and that capacity (-1 if no CPU fits); and the spare
+	 * capacity of prev_cpu (-1 if the task does not fit there).
 	 */
 	s32 max_spare_cpu;
 	s64 max_spare;
@@ -134,7 +134,7 @@ __noinline u64 compute_energy(const struct eas_env *env __arg_nonnull, const str
 	return cost * busy_time;
 }
 
-/* Finds the CPUs of @pd that the task @p would fit, and among them the one with the most spare capacity. */
+/* Finds the CPUs of @pd that the task @p would fit, and among them the CPU with the most spare capacity. */
 __noinline bool find_spare(struct task_struct *p __arg_trusted, struct eas_env *env __arg_nonnull,
 			   const struct energy_domain *pd __arg_nonnull)
 {

@@ -5,7 +5,7 @@
 
 #include "../core/eevdf.h"
 
-/* Records that @waker wakes @pid, to show whether it wakes many tasks in turn. */
+/* Records that @waker wakes @pid, to show whether @waker wakes many tasks in turn. */
 static __always_inline void record_wakee(struct fair_entity *waker, s32 pid, u64 jiffies)
 {
 	if (time_after(jiffies, waker->wakee_flip_decay + jiffies_per_sec())) {
@@ -37,8 +37,8 @@ static __always_inline void inherit_wakees(const struct task_struct *p, struct f
 }
 
 /*
- * If a task wakes more tasks than a cache has CPUs, and these wake others in turn, these tasks should not all be
- * near the waker.
+ * If a task wakes more tasks than a cache has CPUs, and the woken tasks wake others in turn, the tasks should not all
+ * be near the waker.
  */
 static __always_inline bool wake_wide(const struct fair_entity *waker, const struct fair_entity *se, u32 cpu)
 {

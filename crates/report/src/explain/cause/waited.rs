@@ -34,7 +34,7 @@ fn reason(facts: &Facts<'_>) -> Reason {
     let others = facts.idled(half, |idle| {
         Some(idle) != cpu && facts.allowed.contains(idle)
     });
-    // A CPU of the waiting thread's own node comes first, then the one that idled longest.
+    // A CPU of the waiting thread's own node comes first, then the CPU that idled longest.
     let near = |idled: &&&Idled| cpu.is_none_or(|cpu| facts.same_node(cpu, idled.cpu));
     let better = others.iter().find(near).or(others.first()).copied();
     restarted(facts, cpu, ahead)
@@ -245,7 +245,7 @@ fn crowd(facts: &Facts<'_>) -> Option<String> {
     }
 }
 
-/// The reason if a CPU that the thread may use idled while the thread waited for another one.
+/// The reason if a CPU that the thread may use idled while the thread waited for another CPU.
 fn idle_elsewhere(
     facts: &Facts<'_>,
     cpu: Option<usize>,

@@ -95,8 +95,8 @@ impl Chains {
         }
     }
 
-    /// Records the state of the tasks for the windows about slow threads that ended before `now`. Those about waits end
-    /// when the thread runs, before it changes its own state.
+    /// Records the state of the tasks for the windows about slow threads that ended before `now`. Windows about waits
+    /// end when the thread runs, before it changes its own state.
     fn end(&mut self, now: u64) {
         let ended = |it: &&mut Window| it.subject != Subject::Wait && it.wait.to < now;
         for window in self.windows.iter_mut().filter(ended) {

@@ -144,7 +144,7 @@ impl<'a> Responses<'a> {
         self.relative(cpu, self.cpus[cpu].limit_khz)
     }
 
-    /// The frequency `khz` of `cpu`, in 1/2^20 of its highest. Unknown frequencies are the highest.
+    /// The frequency `khz` of `cpu`, in 1/2^20 of its highest. An unknown frequency counts as the highest.
     fn relative(&self, cpu: usize, khz: Option<u32>) -> u32 {
         let core = &self.machine.core_types[self.machine.cpus[cpu].core_type];
         match (khz, core.opps.last()) {

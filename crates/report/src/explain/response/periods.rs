@@ -114,7 +114,7 @@ impl Part {
     }
 }
 
-/// The missed periods of each thread that lost most time.
+/// For each thread, the missed periods that lost most time.
 #[derive(Default)]
 pub struct Misses(HashMap<i32, Vec<Missed>>);
 

@@ -67,8 +67,8 @@ pub fn node_of(kernel: &Kernel<'_>, cpu: usize) -> i32 {
         .unwrap_or(0) as i32
 }
 
-/// `validate_node()`: the CPUs of `node`, or an errno after a scheduler error. Unlike Linux, it does not require
-/// SCX_OPS_BUILTIN_IDLE_PER_NODE, which loaders set and a scheduler without its loader lacks.
+/// `validate_node()`: the CPUs of `node`, or an errno after a scheduler error. Unlike Linux, this function does not
+/// require SCX_OPS_BUILTIN_IDLE_PER_NODE, which loaders set and a scheduler without its loader lacks.
 pub fn valid_node(kernel: &mut Kernel<'_>, node: i32) -> Result<CpuMask, i32> {
     if !tracks_idle(kernel) {
         return Err(abi::EBUSY);
@@ -232,7 +232,7 @@ pub fn locked_cpu(kernel: &Kernel<'_>) -> Option<usize> {
     (!unlocked && cpu < kernel.cpus.len()).then_some(cpu)
 }
 
-/// `scx_kf_arg_task_ok()` or, in Linux 6.12, `scx_kf_allowed_on_arg_tasks()`: is the current op one for `task`?
+/// `scx_kf_arg_task_ok()` or, in Linux 6.12, `scx_kf_allowed_on_arg_tasks()`: is `task` a subject of the current op?
 pub fn is_subject(kernel: &mut Kernel<'_>, task: TaskPtr) -> bool {
     const ON_TASKS_6_12: u32 = kf::REST | kf::SELECT_CPU | kf::DISPATCH | kf::CPU_RELEASE;
     if !kernel.scx.is_7_3() && !allowed(kernel, ON_TASKS_6_12, "scx_bpf_task_cgroup") {

@@ -1,4 +1,4 @@
-//! Kfuncs on CPUs, tasks and control groups; messages.
+//! Kfuncs on CPUs, tasks, control groups and messages.
 
 use super::checks::{
     allowed, flat, given, is_subject, locked_cpu, node_of, tracks_idle, valid_node,
@@ -66,7 +66,7 @@ kfuncs! {
         if !kernel.cpu_valid(cpu, "in scx_bpf_cpuperf_set()") {
             return;
         }
-        // Linux 7.3 locks the runqueue of `cpu`, which an op that has locked another one must not do.
+        // Linux 7.3 locks the runqueue of `cpu`, which an op that has locked another runqueue must not do.
         let is_locked = |locked: usize| locked == cpu as usize;
         if kernel.scx.is_7_3() && !of_any_cpu && !locked_cpu(kernel).is_none_or(is_locked) {
             return kernel.scheduler_error(format_args!("Invalid target CPU {cpu}"));

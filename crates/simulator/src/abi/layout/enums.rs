@@ -36,7 +36,7 @@ pub const ENQ_INTERNAL: u64 = 0xff << 56;
 pub const ENQ_DSQ_PRIQ: u64 = 1 << 57;
 pub const DEQ_SLEEP: u64 = 0x01;
 pub const DEQ_SCHED_CHANGE: u64 = 1 << 33;
-/// `DEQUEUE_SAVE` and `ENQUEUE_RESTORE`: the task is only dequeued to be changed.
+/// `DEQUEUE_SAVE` and `ENQUEUE_RESTORE`: the task is dequeued only to be changed.
 pub const DEQ_SAVE: u64 = 0x02;
 pub const ENQ_RESTORE: u64 = 0x02;
 pub const PICK_IDLE_CORE: u64 = 1;

@@ -43,7 +43,7 @@ impl Kernel<'_> {
         self.compute(task, ENDLESS, false, Continuation::SpinLock { mutex })
     }
 
-    /// In the kernel: takes the mutex, or waits for it.
+    /// Takes the mutex in the kernel, or waits for it.
     pub(super) fn lock(&mut self, cpu: usize, task: TaskPtr, mutex: u32) -> Step {
         let locked = self.try_lock(cpu, task, mutex);
         self.programs.mutexes.contend(mutex);

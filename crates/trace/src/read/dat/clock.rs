@@ -1,5 +1,5 @@
 //! The clock of the events' times, which trace-cmd writes to the options of `trace.dat` (trace-cmd.dat.v7(5) describes
-//! them; version 6 has the same ones).
+//! them; version 6 has the same options).
 
 use super::{Input, Wrong, text};
 

@@ -10,7 +10,7 @@
  *    slow CPUs: the first CPU takes them until it is full.
  *  - If all fast CPUs are busy, one of them has two tasks and a slow CPU is idle, the lightest task goes to the
  *    slow CPU, provided that it gets less than three quarters of the time that it needs.
- *  - After a task has changed sides, it may not move in the same direction again for some time.
+ *  - After a task has moved between fast and slow CPUs, it may not move in the same direction again for some time.
  */
 #ifndef __EQUIPOISE_HMP_H
 #define __EQUIPOISE_HMP_H
@@ -271,7 +271,7 @@ static __always_inline void hmp_init_task(const struct task_struct *p, struct fa
 	se->design.hmp.load_avg_ratio = NICE_0_LOAD - 1;
 }
 
-/* If the slow CPU @cpu has a task for an idle fast one, makes the fast CPU pull it. */
+/* If the slow CPU @cpu has a task for an idle fast CPU, makes that fast CPU pull the task. */
 static __always_inline bool hmp_offer_up(u32 cpu, u64 now)
 {
 	struct candidate *best = &this_candidates()->first;
@@ -289,7 +289,7 @@ static __always_inline bool hmp_offer_up(u32 cpu, u64 now)
 	return true;
 }
 
-/* If all fast CPUs are busy and the fast CPU @cpu has too many tasks, moves one to an idle slow CPU. */
+/* If all fast CPUs are busy and the fast CPU @cpu has too many tasks, moves one of these tasks to an idle slow CPU. */
 static __always_inline void hmp_offload_down(u32 cpu, u64 now)
 {
 	struct candidate *best = &this_candidates()->first;

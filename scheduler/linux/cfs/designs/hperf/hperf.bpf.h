@@ -10,9 +10,9 @@
  *    frequency. If a cluster's load is too high relative to the other's, a task goes to the other cluster, down or
  *    up.
  *  - A task has a druntime. It grows while the task runs on a fast CPU and shrinks while it runs on a slow one, at
- *    the pace of its vruntime: if it is near 0, the task has had the same time on both. The task that leaves a
- *    cluster is the one that has spent the most time there: the task with the highest druntime goes down, and the
- *    task with the lowest druntime goes up.
+ *    the pace of its vruntime: if it is near 0, the task has had the same time on both kinds of CPUs. The task that
+ *    leaves a cluster is the one that has spent the most time there: the task with the highest druntime goes down, and
+ *    the task with the lowest druntime goes up.
  *  - If the clusters are in balance, these two tasks change places.
  *  - A fast CPU without work pulls from the slow ones. A slow CPU does not pull.
  *  - A waking or new task goes to the CPU with the least load.
@@ -71,8 +71,8 @@ static __always_inline void hperf_update_idle(struct fair_rq *rq)
 }
 
 /*
- * A task that was behind the clock stays behind, within limits; a new task begins at the clock. A
- * lead in druntime stays.
+ * Updates the state of @se, which becomes runnable. A task that was behind the clock stays behind, within limits; a new
+ * task begins at the clock. A lead in druntime stays.
  */
 static __always_inline void hperf_enqueue_entity(struct fair_entity *se)
 {
@@ -85,7 +85,7 @@ static __always_inline void hperf_enqueue_entity(struct fair_entity *se)
 	hse->clock_druntime = hperf_clock.druntime;
 }
 
-/* A task that has received less than others, over all CPUs, comes first on the CPU to which it moves. */
+/* Places @se, which moves to @cpu: a task that has received less than others, over all CPUs, comes first there. */
 static __always_inline bool hperf_place_migrated(struct fair_entity *se, u32 cpu)
 {
 	if (!hperf_enabled())
@@ -231,7 +231,10 @@ static __always_inline void hperf_move(struct candidate *best, bool up, u32 dst_
 		this_counters()->down_migrations++;
 }
 
-/* Lets the two tasks that have been longest on their side change places, because the clusters are in balance. */
+/*
+ * Lets the two tasks that have spent the most time in their clusters change places, because the clusters are in
+ * balance.
+ */
 static __always_inline void hperf_swap(struct candidates *best, const struct hperf_stats *stats, u64 now)
 {
 	struct candidate *down = &best->first, *up = &best->second;
@@ -287,7 +290,7 @@ __noinline bool hperf_balance(u64 now)
 /*
  * @this_cpu has nothing to run: if it is fast, it pulls from the slow CPUs the task that has spent the most time
  * there and that no other CPU has requested. It always searches, without waiting for other CPUs that search. If two
- * CPUs find the same task, one of them cannot move it, and takes the next one.
+ * CPUs find the same task, one of them cannot move it, and takes the next task.
  */
 __noinline bool hperf_idle_pull(u32 this_cpu, u64 now)
 {
@@ -316,7 +319,7 @@ __noinline bool hperf_idle_pull(u32 this_cpu, u64 now)
 }
 
 /*
- * At the tick of a slow CPU: while it has a task, no fast CPU that may run the task should be idle. Fast CPUs that
+ * Handles a tick of @cpu: while a slow CPU has a task, no fast CPU that may run the task should be idle. Fast CPUs that
  * ran out of work have pulled; this check covers tasks that came later, when they were not allowed onto a fast CPU.
  */
 __noinline bool hperf_tick(u32 cpu, u64 now)
@@ -343,8 +346,8 @@ __noinline bool hperf_tick(u32 cpu, u64 now)
 }
 
 /*
- * The CPU for @p: an idle one, preferably a fast one, otherwise the CPU with the least load relative to its
- * capacity. Among equal CPUs it is @prev_cpu, on which the task last ran.
+ * The CPU for @p: an idle CPU, preferably a fast one, otherwise the CPU with the least load relative to its capacity.
+ * Among equal CPUs it is @prev_cpu, on which the task last ran.
  */
 __noinline s32 hperf_select_task_rq(struct task_struct *p __arg_trusted, u32 prev_cpu)
 {

@@ -67,7 +67,7 @@ static __always_inline bool idle_pull(const struct balance_env *env, u64 weight,
 	return policy.idle_pull && is_idle_balance(env) && weight < nr_running;
 }
 
-/* can_migrate_task(): does an idle CPU pull tasks of any load from such a group? */
+/* can_migrate_task(): does an idle CPU pull tasks of any load from a group with more tasks than CPUs? */
 static __always_inline bool idle_pull_moves_any(const struct balance_env *env)
 {
 	return policy.idle_pull && is_idle_balance(env);

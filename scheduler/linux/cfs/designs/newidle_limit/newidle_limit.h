@@ -9,8 +9,10 @@
 
 #include "../../core/runqueue.bpf.h"
 
-/* The factor by which the average time between newidle balances may exceed the limit, at most. The average begins
- * at that value. */
+/*
+ * The largest factor by which the average time between newidle balances may exceed the limit. The average begins at
+ * that value.
+ */
 #define NEWIDLE_LIMIT_MAX 20
 
 static __always_inline void newidle_limit_init_rq(struct fair_rq *rq)

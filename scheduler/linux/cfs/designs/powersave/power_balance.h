@@ -13,10 +13,12 @@
 #include "../../balance/balance_env.bpf.h"
 #include "powersave.h"
 
-/* Power balance needs no balance for performance among the last 32, and at most this many among the last 64. */
+/*
+ * Power balance requires that none of the last 32 balances was for performance, and at most PERF_LB_MAX of the last 64.
+ */
 #define PERF_LB_LATE 0xffffffffULL
 #define PERF_LB_MAX 4
-/* The record is cleared if there is no balance for this many of the longest balance intervals. */
+/* The record is cleared if there is no balance for this many times the longest balance interval. */
 #define PERF_LB_FORGET 8
 
 /*

@@ -68,7 +68,7 @@ __noinline u64 group_max_util(u32 group, bool wakeup)
 }
 
 /*
- * The group of @cpu's domain at @level that has the least room left, but has some. -1 if the domain is too full for
+ * The group of @cpu's domain at @level that has the least room left, but has some, or -1 if the domain is too full for
  * another @putil.
  */
 __noinline s32 find_group_leader(u32 cpu, u32 level, u64 putil, bool wakeup)
@@ -100,7 +100,7 @@ static __always_inline s64 cpu_vacancy(u32 cpu, u64 putil, bool wakeup)
 
 /*
  * A CPU for @p, which is woken and light: this CPU, although it is busy, otherwise the CPU of @group with the least
- * room that suffices. -1 if there is none.
+ * room that suffices, or -1 if there is none.
  */
 __noinline s32 find_leader_cpu(struct task_struct *p __arg_trusted, u32 group, u32 this_cpu, u64 putil)
 {
@@ -151,7 +151,7 @@ __noinline s32 select_power_cpu(struct task_struct *p __arg_trusted, u32 cpu, u3
 	return found;
 }
 
-/* As select_power_cpu(), in the smallest of @cpu's domains with @sd_flag that has room. */
+/* A CPU for @p in the smallest of @cpu's domains with @sd_flag that has room, or -1. */
 __noinline s32 select_power_cpu_in(struct task_struct *p __arg_trusted, u32 cpu, u32 sd_flag)
 {
 	s32 found = -1;
