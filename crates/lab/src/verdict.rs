@@ -146,6 +146,19 @@ impl Verdict {
         all
     }
 
+    /// The scheduler whose largest price is the least: the largest ratio of its costs to those of the best scheduler for
+    /// a goal (minimax regret; L. J. Savage, "The Theory of Statistical Decision", 1951). `None` if that scheduler is
+    /// the baseline, or is called best for a goal, or is not better than the baseline for any goal.
+    pub fn compromise(&self) -> Option<usize> {
+        let goals = || self.goals.iter().filter(|goal| goal.tells_apart());
+        let price = |one: usize| goals().map(|goal| goal.price(one)).fold(0.0, f64::max);
+        let all = 0..self.goals.first()?.standings.len();
+        let least = all.min_by(|&a, &b| price(a).total_cmp(&price(b)))?;
+        let is_better = goals().any(|goal| goal.is_better(least, 0));
+        let is_best = goals().any(|goal| goal.called_best().contains(&least));
+        (is_better && !is_best && price(least).is_finite()).then_some(least)
+    }
+
     /// Do at least two goals tell schedulers apart?
     pub fn is_of_several_goals(&self) -> bool {
         self.goals.iter().filter(|it| it.tells_apart()).count() > 1
@@ -328,6 +341,23 @@ impl GoalVerdict {
         let all = 0..self.standings.len();
         all.clone()
             .any(|one| all.clone().any(|other| self.is_better(one, other)))
+    }
+
+    /// The logarithm of the ratio of the costs of `one` to those of the best scheduler; infinite if the best scheduler is
+    /// better for another reason than its costs.
+    fn price(&self, one: usize) -> f64 {
+        let price = |&best: &usize| match self.reason(best, one) {
+            None => Some(0.0),
+            Some(Reason::Cost { .. }) => {
+                let (own, others) = self.costs(one, best)?;
+                Some(mean(&own)? - mean(&others)?)
+            }
+            Some(_) => None,
+        };
+        self.best
+            .first()
+            .map_or(Some(0.0), price)
+            .unwrap_or(f64::INFINITY)
     }
 
     /// The statement about the goal.

@@ -356,16 +356,35 @@ impl Words<'_> {
             .collect()
     }
 
-    /// The scheduler that is best for every goal, if more than one goal has a best scheduler.
+    /// The scheduler that is best for every goal, or else a compromise, if more than one goal has a best scheduler.
     fn altogether(&self) -> Option<String> {
         if !self.verdict.is_of_several_goals() {
             return None;
         }
         let all = self.named(&self.verdict.best_for_all());
         Some(match all.is_empty() {
-            true => "No policy is best for every goal; --goal judges by a single goal.".to_owned(),
+            true => {
+                let compromise = self.verdict.compromise().map(|one| self.compromise(one));
+                "No policy is best for every goal; --goal judges by a single goal.".to_owned()
+                    + &compromise.unwrap_or_default()
+            }
             false => format!("Best for every goal: {}.", self.list(&all)),
         })
+    }
+
+    /// A sentence about `one` as a compromise: its differences from the baseline.
+    fn compromise(&self, one: usize) -> String {
+        let differences = self.verdict.goals.iter().filter_map(|goal| {
+            let better = goal
+                .reason(one, 0)
+                .map(|reason| self.reason(goal, one, 0, &reason));
+            better.or_else(|| Some(self.inverse(goal, one, 0, &goal.reason(0, one)?)))
+        });
+        format!(
+            " {} is a compromise: {}.",
+            self.names[one],
+            and(differences.collect())
+        )
     }
 
     /// The largest margin of a goal's change against the first scheduler, in per cent.

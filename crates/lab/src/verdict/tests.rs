@@ -248,6 +248,43 @@ fn energy_is_not_less_if_work_is_never_done() {
 }
 
 #[test]
+fn a_compromise_has_the_least_price() {
+    let response = measure(
+        "ui/response",
+        Unit::Us,
+        Better::Lower,
+        Role::Decides(Goal::Latency),
+    );
+    let energy = energy();
+    let found = |latencies: [f64; 3], joules: [f64; 3]| {
+        let latencies = latencies.map(|it| [it, 1.001 * it]);
+        let joules = joules.map(|it| [it, 1.001 * it]);
+        let all = [
+            finding(&response, &latencies.each_ref().map(|it| &it[..])),
+            finding(&energy, &joules.each_ref().map(|it| &it[..])),
+        ];
+        Verdict::new(&all, &[]).compromise()
+    };
+    // The baseline costs 3.3 times the latency, the fast one twice the energy, the third one 1.7 times the latency.
+    assert_eq!(found([10e3, 3e3, 5e3], [1.0, 2.0, 1.1]), Some(2));
+    assert_eq!(
+        found([10e3, 3e3, 9e3], [1.0, 2.0, 1.1]),
+        None,
+        "the fast one has the least price"
+    );
+    assert_eq!(
+        found([4e3, 3e3, 3.5e3], [1.0, 2.0, 1.5]),
+        None,
+        "the baseline has the least price"
+    );
+    assert_eq!(
+        found([10e3, 3e3, 3e3], [1.0, 2.0, 1.1]),
+        None,
+        "two are best for latency"
+    );
+}
+
+#[test]
 fn parts_and_details_decide_nothing() {
     let metric = Metric {
         name: Cow::Borrowed("a-0/period"),

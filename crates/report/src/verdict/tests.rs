@@ -242,6 +242,27 @@ fn check_consistency(judged: &Judged) {
             }
         }
     }
+    let compromise = lines
+        .iter()
+        .find_map(|line| line.split_once(" is a compromise: "));
+    if let Some((before, differences)) = compromise {
+        let name = before.rsplit(' ').next().unwrap();
+        let mut goals = judged.verdict.goals.iter();
+        assert!(
+            goals
+                .clone()
+                .all(|goal| !called(lines, goal.goal, "best").contains(&name)),
+            "{lines:?}"
+        );
+        assert!(
+            goals.any(|goal| goal.is_better(index(name), 0)),
+            "{lines:?}"
+        );
+        assert!(
+            differences.contains(|c: char| c.is_ascii_digit()),
+            "{lines:?}"
+        );
+    }
     if lines
         .iter()
         .any(|line| line.starts_with("No policy is best for every goal"))
