@@ -13,7 +13,7 @@ const WORKER: &str = "--simulate-elsewhere";
 
 const MACHINE: &str = "tc2";
 
-/// A very short load, which shows the cost of a process, and one that takes seconds.
+/// A very short load, which shows the cost of a process, and a load that takes seconds.
 const LOADS: [&str; 2] = ["busy:duration=10ms", "hackbench:groups=4,loops=10000"];
 
 fn main() -> ExitCode {

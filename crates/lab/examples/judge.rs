@@ -1,8 +1,8 @@
 //! The verdict on values that two commands measured, for tools.sensitivity, whose runs are of two builds.
 //!
-//! Each line of standard input is a measure, in words: its unit, `lower` or `higher`, its goal or `-`, and then
-//! the values of each run before a change, and of each run after it, each separated by commas. The output
-//! has a line for each: the verdict on the values after the change, and how much worse they are.
+//! Each line of standard input is a measure, in words: its unit, `lower` or `higher`, its goal or `-`, and then the
+//! values of each run before a change, and of each run after it, each separated by commas. The output has a line for
+//! each measure, with the verdict on the values after the change, and the amount by which they are worse.
 
 use lab::{Finding, Measure, Pooled, Samples};
 use std::io::{self, BufRead};

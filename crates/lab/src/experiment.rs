@@ -127,7 +127,7 @@ pub struct Source {
     pub list: String,
 }
 
-/// A scheduler of the table, or the change from one to another.
+/// A scheduler of the table, or the change from one scheduler to another.
 pub struct Column {
     /// The column's name in the table.
     pub name: String,

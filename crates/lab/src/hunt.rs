@@ -238,7 +238,8 @@ impl Hunt<'_> {
 }
 
 /// The shortest possible time of `load` on `machine`, in s: the time of its longest thread on the fastest CPU that the
-/// thread may use or, if this is longer, the time of the threads that may use no CPU outside some CPUs, on these CPUs.
+/// thread may use or, if this is longer, the longest time that the CPUs of some task need for all threads that may use
+/// only these CPUs.
 fn shortest_s(machine: &Machine, load: &Load) -> f64 {
     let all = machine.all_cpus();
     let cpus_of = |task: &Task| match &task.cpus[..] {

@@ -51,8 +51,8 @@ static OWN: [Own; 12] = [
         let waits = run.threads.iter().map(|threads| threads.longest_wait_ns);
         ms(waits.max().unwrap_or(0))
     }),
-    // The number of periods in which a control group with a `cpu.max` used up its time, and the time for which it had
-    // none left in such a period.
+    // The share of periods in which a control group with a `cpu.max` used up its time, and the average time for which
+    // it had no time left in such a period.
     (
         Metric::detail("throttled_periods", Unit::Percent),
         |workload, _| workload.limits_groups(),

@@ -18,7 +18,7 @@ static LIST: LazyLock<BTreeMap<String, Entry>> = LazyLock::new(|| {
     toml::from_str(include_str!("../peers/peers.toml")).expect("the list in peers/ is valid")
 });
 
-/// The loaders' parts and their headers.
+/// The files that replace the schedulers' loaders, and their headers.
 const PARTS: &[(&str, &str)] = &[
     ("scx_arena.h", include_str!("../peers/scx_arena.h")),
     (

@@ -157,7 +157,7 @@ impl Reproduction {
         })
     }
 
-    /// `experiment` before anything has run.
+    /// The reproduction of `experiment` before any run.
     #[cfg(test)]
     pub(crate) fn without_runs(experiment: Experiment) -> Reproduction {
         let row = |(block, _): (&Block, &Row)| {
@@ -306,7 +306,7 @@ impl Experiment {
     }
 }
 
-/// Are these rows of the same block that measure the same workload?
+/// Do these rows belong to the same block and measure the same workload?
 fn same_load(a: (&Block, &Row), b: (&Block, &Row)) -> bool {
     std::ptr::eq(a.0, b.0) && a.1.workload.name() == b.1.workload.name()
 }

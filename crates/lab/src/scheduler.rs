@@ -227,7 +227,7 @@ impl Scheduler {
         }
     }
 
-    /// Is this a policy that ignores control groups, although its scheduler would know them?
+    /// Is this a policy that ignores control groups, although its scheduler supports them?
     pub(crate) fn lacks_groups(&self) -> bool {
         match &self.code {
             Code::Policy(policy, _) => policy.settings.get("task_groups") == Some(0),

@@ -9,8 +9,8 @@
 //!
 //! Times say nothing about work that was not done. Throughput is therefore judged by the time for each completed unit
 //! of work, which includes the time of open units, and energy is judged for the same work: a scheduler under which some
-//! run completed no unit of some work lacks it. If a scheduler completed a
-//! tenth fewer responses, its periods that never came count as missed, and latencies are compared per response.
+//! run completed no unit of some work lacks the measure of energy. If a scheduler completed a tenth fewer responses,
+//! its periods that never came count as missed, and latencies are compared per response.
 
 mod entry;
 mod standing;
@@ -378,7 +378,7 @@ impl GoalVerdict {
         if let Some(reason) = best.first().and_then(|&first| because(first, 0)) {
             return Statement::Best(best, reason);
         }
-        // No scheduler is best, because another one beats each of them, some by shares and others by times.
+        // No scheduler is best, because each is beaten by another scheduler, some by shares and others by times.
         let mut better: Vec<usize> = all.filter(|&one| self.is_better(one, 0)).collect();
         better.sort_by(|&a, &b| self.standings[a].order(&self.standings[b]));
         let first = better[0];

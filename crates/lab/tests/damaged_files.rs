@@ -1,5 +1,5 @@
-//! Damaged files of every TOML format: each is either still valid or refused with a message that
-//! names it; parsing never panics.
+//! Damaged files of every TOML format: each file is either still valid or refused with a message that names the file;
+//! parsing never panics.
 
 use lab::Experiment;
 use machine::Machine;
@@ -75,7 +75,7 @@ proptest! {
 
     #[test]
     fn experiments(text in damaged("experiments")) {
-        // The error may be in a file that this one names.
+        // The error may be in a file that this file names.
         let without = |_| Ok(Err("no published scheduler here".to_owned()));
         let _ = Experiment::parse("FILE", &text, None, &without);
     }

@@ -1,7 +1,7 @@
-//! Digests of whole traces: a change that is not meant to change a decision, of the scheduler or of
-//! the simulated kernel, leaves all of them unchanged.
+//! Digests of whole traces: a change that is not meant to change a decision, of the scheduler or of the simulated
+//! kernel, leaves all digests unchanged.
 //!
-//! `make record-decisions` records the current ones, for a commit that is meant to change them.
+//! `make record-decisions` records the current digests, for a commit that is meant to change them.
 
 use lab::{Case, Runs, Scheduler};
 use machine::Machine;
@@ -22,8 +22,8 @@ const WORKLOADS: [&str; 3] = [
     "hackbench:groups=3,fds=6,loops=100",
 ];
 
-/// These cover features that the others lack: cpufreq and a network adapter on USB, polling, the
-/// costs of shared memory, and kernel locks.
+/// Runs that cover more features: cpufreq and a network adapter on USB, polling, the costs of shared memory, and kernel
+/// locks.
 const MORE: [(&str, &str); 5] = [
     ("hikey-6220", "iperf:time=1"),
     ("hikey-6220", "rt-cfs-pinned"),
@@ -32,8 +32,8 @@ const MORE: [(&str, &str); 5] = [
     ("hp-8s-80c-ht", "aim7-disk:users=100,users_max=120"),
 ];
 
-/// For these, the reasons are recorded as well: a machine of the kind that each design is for, and
-/// one with the costs of shared memory.
+/// The runs for which reasons are recorded as well: a machine of the kind that each design is for, and a machine with
+/// the costs of shared memory.
 const EXPLAINED: [(&str, &str); 4] = [
     ("tc2", "mixed"),
     ("odroid-xu3", "decisions/every-class.json"),
@@ -96,7 +96,7 @@ fn scheduler(name: &str) -> Scheduler {
     }
 }
 
-/// `machine workload scheduler: number of events, their digest`
+/// Returns `machine workload scheduler: number of events, their digest`.
 fn decisions(machine: &str, workload: &str, scheduler: &str) -> String {
     digest(machine, workload, scheduler, lab::trace_until).0
 }

@@ -163,7 +163,7 @@ pub struct Column {
 }
 
 impl Column {
-    /// A column of numbers, without missing ones.
+    /// A column of numbers, none of which is missing.
     pub fn numbers(values: impl Into<Values>) -> Column {
         Column {
             data: Arc::new(Data::Numbers(values.into())),
@@ -213,7 +213,7 @@ impl Column {
         column.of(&Arc::new(texts))
     }
 
-    /// A column of texts: those of `texts` into which this column has indices.
+    /// A column of the texts in `texts` to which this column's numbers are indices.
     pub fn of(self, texts: &Arc<Texts>) -> Column {
         Column {
             texts: Some(Arc::clone(texts)),

@@ -203,7 +203,7 @@ pub fn margin(values: Vec<f64>) -> f64 {
         .unwrap_or(f64::INFINITY)
 }
 
-/// Tables `runs` and `counters` of the case.
+/// Runs the case, and returns the tables `runs` and `counters`.
 #[pyfunction]
 #[pyo3(signature = (machine, workload, policy, runs, seed, exact, jobs, stop=None, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "keywords, in Python")]
@@ -246,7 +246,8 @@ pub fn simulate(
     Ok((runs_table(&parts), counters_table(&parts)))
 }
 
-/// Tables `runs` and `counters` of the runs from `first` to before `end`, out of `runs` runs, on one thread.
+/// Executes the runs from `first` to before `end`, out of `runs` runs, on one thread, and returns the tables `runs` and
+/// `counters`.
 #[pyfunction]
 #[pyo3(signature = (machine, workload, policy, runs, seed, exact, first, end, stop=None))]
 #[expect(clippy::too_many_arguments, reason = "called by the sweep alone")]
@@ -284,7 +285,8 @@ pub fn measure_part(
     Ok((runs_table(&parts), counters_table(&parts)))
 }
 
-/// Tables `runs`, `results`, `verdict` and `counters`, and the texts `text`, `json` and `html` of the command.
+/// Compares policies, and returns the tables `runs`, `results`, `verdict` and `counters`, and the texts `text`, `json`
+/// and `html` of the command.
 #[pyfunction]
 #[pyo3(signature = (machine, workload, policies, runs, seed, exact, jobs, stop=None, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "keywords, in Python")]

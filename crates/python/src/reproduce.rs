@@ -17,7 +17,8 @@ pub fn experiments() -> Vec<&'static str> {
     Experiment::names().collect()
 }
 
-/// Table `cells`, the dictionary `summary`, and the texts `text` and `json` of the command.
+/// Runs an experiment, and returns the table `cells`, the dictionary `summary`, and the texts `text` and `json` of the
+/// command.
 #[pyfunction]
 #[pyo3(signature = (name, runs, seed, rows, scale, jobs, stop=None, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "keywords, in Python")]

@@ -59,8 +59,8 @@ const FIELDS: [(EventKind, &[(&str, &str)]); 8] = {
     ]
 };
 
-/// Repeats run `run` of a case with `runs` and traces it: tables `events`, `utilization`, `energy`,
-/// `threads`, `cpu_time`.
+/// Repeats run `run` of a case with `runs`, traces it, and returns the tables `events`, `utilization`, `energy`,
+/// `threads` and `cpu_time`.
 #[pyfunction]
 #[pyo3(signature = (machine, workload, policy, run, runs, seed, exact, utilization, stop=None))]
 #[expect(clippy::too_many_arguments, reason = "keywords, in Python")]

@@ -9,7 +9,7 @@ use report::json::{better_name, goal_name};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The samples of a bundle of `equipoise trial`: a row for each block, policy and metric.
+/// Reads the samples of a bundle of `equipoise trial`: a row for each block, policy and metric.
 #[pyfunction]
 pub fn trial(file: PathBuf) -> PyResult<Table> {
     let bundle = Bundle::read(&file).map_err(bad_input)?;

@@ -17,7 +17,7 @@ def test_there_are_five():
 
 
 def text(output) -> str:
-    """What a reader reads of an output."""
+    """The text of an output that a reader sees."""
     return output.get("text", "") + output.get("data", {}).get("text/plain", "")
 
 

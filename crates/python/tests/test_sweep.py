@@ -151,7 +151,7 @@ def test_ctrl_c_ends_a_sweep_soon(tmp_path):
 
 
 def test_a_failure_is_an_exception():
-    # Each waits for the mutex that the other one holds.
+    # Each thread waits for the mutex that the other thread holds.
     first, second = [
         '{"lock": "%s", "run": 1000, "lock": "%s", "unlock": "x", "unlock": "y"}' % tuple(of) for of in ("xy", "yx")
     ]

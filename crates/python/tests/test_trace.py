@@ -29,7 +29,7 @@ def test_an_event_has_the_kernel_s_fields(trace):
     fields = ["prev_comm", "prev_pid", "prev_prio", "prev_state", "next_comm", "next_pid", "next_prio"]
     assert list(switches.columns) == ["time_ns", "cpu", *fields]
     assert switches.notna().all().all() and switches["next_pid"].dtype == numpy.int32
-    # On one CPU, the next thread of a switch is the previous one of the next switch.
+    # On one CPU, the next thread of a switch is the previous thread of the next switch.
     for _, own in switches.groupby("cpu"):
         assert (own["next_pid"].to_numpy()[:-1] == own["prev_pid"].to_numpy()[1:]).all()
     frequencies = trace.event("cpu_frequency").to_pandas()

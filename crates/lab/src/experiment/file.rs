@@ -9,7 +9,7 @@
 //! author = "..."
 //! date = "2013-03-25"
 //! title = "[RFC PATCH 0/2] ..."       # of the mail or paper
-//! list = "linux-kernel"               # where it was published: a list, or a URL
+//! list = "linux-kernel"               # the place of publication: a list, or a URL
 //!
 //! [load]                              # rt-app files of its own, by name (optional)
 //! frames = '''
@@ -27,7 +27,7 @@
 //! policy = "cfs"
 //!
 //! # published = false                 # the table does not have it: rows have no number for it
-//! # against = "cfs"                   # in all columns: they have changes in per cent, published.change
+//! # against = "cfs"                   # in all columns or none: rows have changes in per cent (published.change)
 //! # machine = "tc2"                   # if columns differ in their machine
 //! # parameters = "i_mmap_rwsem=1"     # if columns differ in parameters of the loads
 //! # scheduler = "scx_lavd"            # instead of `policy`: a published scheduler (peers/peers.toml)
@@ -37,7 +37,7 @@
 //! name = "SMP"
 //! machine = "tc2-smp"                 # or a machine of the file
 //! cpunodebind = "0"                   # optional: only on these NUMA nodes
-//! remark = "..."                      # optional: what to make of its results, printed with them
+//! remark = "..."                      # optional: a remark on the results, printed with them
 //! source = { ... }                    # optional: if its figures were published elsewhere
 //!
 //! [[block.row]]

@@ -146,7 +146,7 @@ impl Load {
         }
     }
 
-    /// Does every phase let time pass and, in a finite load, does each thread end early enough?
+    /// Changes phases such that each lets time pass and, in a finite load, each thread ends early enough.
     fn fit(&mut self) {
         let endless = self.endless;
         for task in &mut self.tasks {

@@ -1,4 +1,4 @@
-//! Measures how much worse a scheduler does on a load than another one, or than the physical limit.
+//! Measures how much worse a scheduler does on a load than another scheduler, or than the physical limit.
 
 use super::Ground;
 use crate::elsewhere::{Described, Recipe, Start};
@@ -222,7 +222,7 @@ impl Question<'_> {
             };
             let measured = measure_part(&case, &runs, 0..count, watch)?;
             let value = measured.and_then(|measured| {
-                // An rt-app file's first metric is its time, which it lacks if threads have not ended.
+                // An rt-app file's first metric is its time, which a run lacks if threads have not ended.
                 let times = measured.means(0)?;
                 match self.by {
                     By::Energy => measured.mean_energy_j(|_| true),
@@ -348,7 +348,7 @@ struct Thread {
     stalls: bool,
 }
 
-/// The priority of nice -20(`MAX_RT_PRIO`); the priorities of real-time and deadline threads are lower numbers.
+/// The priority of nice -20 (`MAX_RT_PRIO`); the priorities of real-time and deadline threads are lower numbers.
 const FIRST_NORMAL_PRIO: i32 = 100;
 /// The pid of the first task, the shell that starts the load.
 const SHELL: i32 = 1000;

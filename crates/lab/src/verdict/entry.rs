@@ -5,7 +5,7 @@ use crate::stats::{mean, paired_difference};
 use crate::{Change, Entry, Finding};
 use workload::{Better, Goal, Unit};
 
-/// The verdict on one measure under one scheduler against another one.
+/// The verdict on one measure under one scheduler against another scheduler.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Judgement {
     /// The verdict: `better`, `worse` or `same`.

@@ -115,7 +115,7 @@ pub(super) fn differs(one: &Standing, other: &Standing) -> bool {
     })
 }
 
-/// The shares of both schedulers, `shares`. Periods that came only under the other scheduler count as missed.
+/// The `shares` of both schedulers, in which periods that came only under the other scheduler count as missed.
 pub(super) fn with_absent(
     (one, other): (&Standing, &Standing),
     shares: &(Vec<f64>, Vec<f64>),

@@ -126,7 +126,8 @@ fn a_policy_that_never_finishes_is_worst() {
     assert_eq!(throughput.standings[1].lacks.as_deref(), Some("time"));
 }
 
-/// Two schedulers that both lack a measure are compared by the number of runs that lack it, and then by what both have.
+/// Two schedulers that both lack a measure are compared by the number of runs that lack it, and then by the measures
+/// that both have.
 #[test]
 fn what_no_policy_always_has_is_not_overlooked() {
     const NO: f64 = f64::NAN;
@@ -147,7 +148,7 @@ fn what_no_policy_always_has_is_not_overlooked() {
         (&*rarely.goals[0].best, &*rarely.goals[0].worst),
         (&[0][..], &[1][..])
     );
-    // By chance, one run more lacks the measure.
+    // By chance, one more run lacks the measure.
     let once: [&[f64]; 2] = [&[9.0, 9.0, 9.0, 9.0, NO], &[9.0, 9.0, 9.0, NO, NO]];
     assert!(!verdict(once, alike).goals[0].tells_apart());
     let faster: [&[f64]; 2] = [&[1.0, 1.1, 1.0, 1.0, 1.0], &[0.5; 5]];

@@ -243,7 +243,7 @@ def trace(
 ) -> dict[str, Table]: ...
 def select_events(events: Table, name: str) -> Table: ...
 def trial(file: str | os.PathLike[str]) -> Table:
-    """The samples of a bundle of `equipoise trial`: a row for each block, policy and metric."""
+    """Reads the samples of a bundle of `equipoise trial`: a row for each block, policy and metric."""
 def reproduce(
     name: str,
     runs: int | None,

@@ -55,7 +55,7 @@ def is_number(value: Any) -> bool:
 
 def axis_of(name: str, values: Any) -> Axis:
     """The dimension `name`. Listed values have one type, because they become a column of a table: NumPy's numbers
-    become Python's, and whole numbers among others become floats."""
+    become Python's, and whole numbers among fractions become floats."""
     if isinstance(values, Range):
         return values
     plain = [value.item() if hasattr(value, "item") else value for value in several(values)]
@@ -82,7 +82,7 @@ def points(axes: Mapping[str, Axis], design: str, samples: int | None, seed: int
         raise bad_input(f"design is {design!r}", "expected 'grid', 'random' or 'sobol'", design, _DESIGNS)
     if samples is None:
         raise bad_input(f"design {design!r} without samples", "expected samples=N, the number of points")
-    # Do not draw values of a dimension that has only one.
+    # Do not draw values of a dimension that has only one value.
     free = [name for name, axis in axes.items() if isinstance(axis, Range) or len(axis) > 1]
     parts = _parts(design, whole("samples", samples), len(free), seed_of(seed))
     return [

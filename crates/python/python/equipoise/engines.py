@@ -61,11 +61,11 @@ class Local:
 
 @dataclass
 class Ray:
-    """A Ray cluster: the one to which this process is connected, or otherwise the one at `address` (None: a new local
-    one).
+    """A Ray cluster: the cluster to which this process is connected, or otherwise the cluster at `address` (None: a new
+    local cluster).
 
-    A worker gets as many tasks at a time as keep it busy for half a second, judging by earlier tasks, and returns those
-    that it does not reach. If a worker or node is lost, its tasks are given out again, at most `retries` times.
+    A worker gets as many tasks at a time as keep it busy for half a second, judging by earlier tasks, and returns the
+    tasks that it does not reach. If a worker or node is lost, its tasks are given out again, at most `retries` times.
     """
 
     address: str | None = None

@@ -67,8 +67,7 @@ sys.excepthook = _print_exception
 
 
 def bad_input(message: str, expected: str, name: str | None = None, known: Iterable[str] = ()) -> BadInput:
-    """The exception, with the attributes of an error in a file, but without a file. `name` is the input that is none of
-    the `known` names."""
+    """Returns a `BadInput` whose `file` and `line` are None. `name` is the input that is none of the `known` names."""
     meant = difflib.get_close_matches(name or "", list(known), 1)
     if meant and meant[0] != name:
         expected = f"did you mean {meant[0]!r}? {expected}"
@@ -83,19 +82,20 @@ MOST = 2**32 - 1
 
 
 def whole(what: str, value: int, least: int = 1, most: int = MOST) -> int:
-    """`value`, if it is a whole number from `least` to `most`."""
+    """Returns `value` if it is a whole number from `least` to `most`, and otherwise raises `BadInput`."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise bad_input(f"{what} is {value!r}", f"expected a whole number from {least} to {most}")
     return value
 
 
 def runs_of(runs: int, what: str = "runs") -> int:
-    """`runs`, if it is a valid number of runs: all runs stay in memory until the last one has finished."""
+    """Returns `runs` if it is a valid number of runs. The number is limited, because all runs stay in memory until the
+    last run has finished."""
     return whole(what, runs, 1, 100_000)
 
 
 def jobs_of(jobs: int) -> int:
-    """`jobs`, if it is a valid number of simulations at a time, each of which is a thread."""
+    """Returns `jobs` if it is a valid number of simulations at a time, each of which is a thread."""
     return whole("jobs", jobs, 0, 1024)
 
 
@@ -111,5 +111,5 @@ def check_file(path: str | os.PathLike[str] | None) -> None:
 
 
 def seed_of(seed: int) -> int:
-    """`seed`, if it is a valid seed."""
+    """Returns `seed` if it is a valid seed."""
     return whole("seed", seed, 0, 2**64 - 1)

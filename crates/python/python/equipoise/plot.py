@@ -1,4 +1,4 @@
-"""The usual figures: which threads ran where, utilization, frequencies, latencies, energy.
+"""Draws the usual figures: threads on CPUs, utilization, frequencies, latencies and energy.
 
 Each function takes an `ax` of Matplotlib to draw into (None: a new figure), and returns it. If LISA has such a plot,
 the function has LISA's name. Requires `equipoise[plot]`.
@@ -30,8 +30,8 @@ _RESULTS = {"n", "mean", "min", "max", "p50", "p95", "p99", "p999"}
 
 
 def timeline(trace: Trace, ax: Axes | None = None, *, start_s: float = 0.0, end_s: float | None = None) -> Axes:
-    """Draws which thread ran on which CPU when, as in kernelshark: one row per CPU over time in seconds. The threads
-    that ran longest have a colour, by name."""
+    """Draws the threads that ran on each CPU over time in seconds, as KernelShark does, with one row per CPU. The
+    threads that ran longest have a colour, by name."""
     slices = running(trace)
     events = trace.events.to_pandas()
     end = events["time_ns"].max() * _NS if end_s is None else end_s
@@ -149,8 +149,8 @@ def sweep(result: Sweep | pandas.DataFrame, name: str, ax: Axes | None = None, *
           by: str = "policy") -> Axes:
     """Draws one metric of a sweep: the mean of the judged values of the runs, with the smallest and the largest value.
     `x` is the column on the axis (default: the first of machine, workload and the settings that has several values). If
-    `x` has numbers, each value of `by` has a curve, or otherwise bars in groups. Points that differ in other columns
-    are pooled; to draw some of them, choose rows of `to_pandas()`."""
+    `x` has numbers, each value of `by` has a curve; otherwise it has bars in groups. Points that differ in other
+    columns are pooled; to draw some of these points, choose rows of `to_pandas()`."""
     frame = result.to_pandas() if isinstance(result, Sweep) else result
     known = [str(metric) for metric in frame["metric"].unique()]
     frame = frame[frame["metric"] == name]

@@ -114,8 +114,8 @@ class Sweep:
         return pyarrow.dataset.dataset(sorted(map(str, (self.out / "runs").glob("part-*.parquet"))))
 
     def to_pyarrow(self) -> pyarrow.Table:
-        """All results: a row for each point, run and metric, in order. `point`, the values that the design chose, and
-        the columns of `Simulation.runs`."""
+        """All results: a row for each point, run and metric, in order. The columns are `point`, the values that the
+        design chose, and the columns of `Simulation.runs`."""
         import pyarrow
 
         if self.out is None:
@@ -338,7 +338,7 @@ def _label(file: Path) -> dict[str, Any]:
 
 
 def _is_whole(part: Path) -> bool:
-    """False if the file is cut short, as after a loss of power. A Parquet file ends with these four bytes."""
+    """Returns False if the file is cut short, as after a loss of power. A Parquet file ends with these four bytes."""
     with part.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(size - 4, 0))

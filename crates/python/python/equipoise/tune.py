@@ -53,7 +53,7 @@ class Gain:
 class Tuning:
     """The result of a search."""
 
-    #: The original policy, and the resulting one, which is the original if no better one was found.
+    #: The original policy, and the resulting policy, which is the original one if no better policy was found.
     base: Policy
     policy: Policy
     #: The changed settings, by name.
@@ -110,7 +110,7 @@ def tune(
 
     Several objectives are combined by their weights or, with `pareto`, give a front. `space` has a `Range` or a list
     for each setting that is searched (default: all; numbers from an eighth to eight times their values). Optuna's TPE
-    proposes `trials` settings. Each is run twice on every load and, unless it is then among the worse half, up to
+    proposes `trials` settings. Each trial is run twice on every load and, unless it is then in the worse half, up to
     `runs` times (not with `pareto`). The best settings are measured again with other seeds, `final_runs` times. The
     result is the best of these settings that meets the constraints and is significantly better (95 %), or otherwise
     `policy`. `held_out` are pairs that the search never sees. Runs have the noise of a real machine unless `exact`.
@@ -178,8 +178,8 @@ def _pair(pair: Any) -> tuple[Machine, Workload]:
 
 
 def _searched(policy: Policy, space: Mapping[str, Axis]) -> dict[str, Axis]:
-    """`space`, if `policy` takes each of its values. The search passes over values that do not fit together, and would
-    pass over values that are wrong by themselves, too."""
+    """Returns the axes of `space` if `policy` takes each of their values, and otherwise raises `BadInput`. The search
+    would silently skip wrong values, as it skips values that do not fit together."""
     rows = {row["setting"]: row for row in policy.space.to_pyarrow().to_pylist()}
     searched: dict[str, Axis] = {}
     for name, given in space.items():
