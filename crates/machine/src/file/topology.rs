@@ -234,7 +234,7 @@ impl Reader<'_> {
                     list.span(),
                     format!("CPUs {core} are not a core of the cluster"),
                     format!(
-                        "expected at most {} CPUs of {span}, each in one core",
+                        "expected a core of 1 to {} CPUs of {span}, none of which is in another core",
                         THREADS.end()
                     ),
                 );

@@ -89,7 +89,7 @@ impl Holding {
                 Some(_) => {
                     let name = names.name(mutex);
                     return wrong(
-                        format!("`{name}` is locked by the task that holds it"),
+                        format!("`{name}` is locked again by the task that already holds it"),
                         "expected an `unlock` before this: the task would wait for itself",
                     );
                 }
