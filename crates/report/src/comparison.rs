@@ -109,7 +109,12 @@ pub fn results(findings: &Results<'_>, shown: Shown, told: Told<'_>) -> Page {
         )),
         _ => None,
     };
-    let more = (hidden > 0 && !shown.all).then(|| format!("--all shows {hidden} more measures."));
+    let more = match hidden {
+        _ if shown.all => None,
+        0 => None,
+        1 => Some("--all shows 1 more measure.".to_owned()),
+        _ => Some(format!("--all shows {hidden} more measures.")),
+    };
     Page {
         notes: two_modes(findings, decide()),
         verdict: verdict(findings, shown.goal),

@@ -266,7 +266,7 @@ impl Recording {
             let waits = waits.count();
             if waits > wakes {
                 return Err(format!(
-                    "thread {index} waits {waits} times, but is woken {wakes} times"
+                    "thread {index} has more waits ({waits}) than wakeups ({wakes})"
                 ));
             }
         }

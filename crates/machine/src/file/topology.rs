@@ -203,7 +203,10 @@ impl Reader<'_> {
         if cores * threads != cpus.len() {
             return self.bad(
                 cluster.cpus.span(),
-                format!("{} CPUs do not form cores of {threads} threads", cpus.len()),
+                format!(
+                    "the cluster's CPUs ({}) do not form cores of {threads} threads",
+                    cpus.len()
+                ),
                 format!("expected a multiple of {threads} CPUs"),
             );
         }
