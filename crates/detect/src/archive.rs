@@ -29,7 +29,7 @@ pub(crate) fn unpack(file: &Path, folder: &Path) -> Result<(), String> {
     match done.status.success() {
         true => fs::canonicalize(folder)
             .and_then(|folder| remove_links_out_of(&folder, &folder))
-            .map_err(|error| format!("{name}: cannot read what it contains: {error}")),
+            .map_err(|error| format!("{name}: cannot read the archive's content: {error}")),
         false => {
             let said = String::from_utf8_lossy(&done.stderr);
             let first = said.lines().next().map(str::to_owned);

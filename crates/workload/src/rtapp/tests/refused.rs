@@ -114,7 +114,7 @@ fn refuses_control_groups_that_are_no_path_or_stand_twice() {
         "a": {}             | `a` is not the path of a cgroup | begins with `/`
         "/a/../b": {}       | `/a/../b` is not the path of a cgroup | without `.` and `..`
         "/": {}             | `/` is the root | below `/`
-        "/a": {}, "/a/": {} | `/a/` is a group that is above already | once
+        "/a": {}, "/a/": {} | control group `/a/` already has settings above | once
         "#,
     );
 }
