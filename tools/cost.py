@@ -22,7 +22,7 @@ from tools.figures import markdown, prose
 
 KERNELS = ["ours-6.12", "7.3.4"]
 LOADS = {"pipe": "`perf bench sched pipe`: two tasks that answer each other",
-         "hackbench": "`hackbench -g 2`: 80 processes, which switch once in several wakeups",
+         "hackbench": "`hackbench -g 2`: 80 processes, with several wakeups for each switch",
          "schbench": "`vm/in-guest/schbench.c`: tasks that sleep for 100 us, one for each CPU",
          "busy": "slices that end: three busy loops for each CPU"}
 OPS = ["select_cpu", "enqueue", "dequeue", "dispatch", "runnable", "running", "stopping", "quiescent", "tick", "yield",
@@ -205,14 +205,15 @@ def page(by_kernel: dict[str, list[Measurement]], cpus: int, peers: bool) -> Ite
     yield "# The cost of a switch" + (" under published schedulers" if peers else "")
     yield ""
     command = "`make cost COST=--peers`" if peers else "`make cost`"
-    yield prose(f"Instructions of the kernel for each context switch, by part of the scheduler. {command} writes this page: "
+    yield prose(f"This page has the kernel's instructions for each context switch, by part of the scheduler. {command} writes it: "
                 "`vm/cost` boots a guest of each kernel, and a plugin of QEMU counts every instruction by its chain of calls "
                 "([guests](design/guests.md#counting-instructions)). A switch is one execution of `__switch_to_asm()`, also to the "
                 f"idle task. The guest has {cpus} CPUs. All figures are counts: the load of the host makes no difference to them, and "
                 "cache misses and the cost of a division do not appear.")
     yield ""
     yield prose("Under EEVDF, tasks of a pair run on two CPUs that idle in turn, so it switches more often for the same work, and "
-                "the instructions of the whole load are the ones to compare. Under hackbench a switch has several wakeups.")
+                "the instructions of the whole load are the ones to compare. In hackbench there are several wakeups for each "
+                "switch.")
     yield ""
     yield prose("A callback's instructions include the kernel's functions that it calls. Trampolines are the code that calls a BPF "
                 "program. The core is what all classes share, such as `__schedule()`, `try_to_wake_up()` and the accounting of "

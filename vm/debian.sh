@@ -18,6 +18,6 @@ configure_apt() {
 		-o "Dir::State::lists=$lists" -o "Dir::Cache=$debian_cache" -o "Debug::NoLocking=1"
 	)
 	if [ -z "$(find "$lists" -name '*_Packages*' -mmin -1440)" ]; then
-		apt-get "${apt[@]}" -qq update >&2 || say "no new package lists, see above"
+		apt-get "${apt[@]}" -qq update >&2 || say "no new package lists (see above)"
 	fi
 }

@@ -23,12 +23,13 @@ pub(crate) fn unpack(file: &Path, folder: &Path) -> Result<(), String> {
     cage::limit(&mut tar);
     let name = file.display();
     let done = tar.stdin(Stdio::null()).output();
-    let done =
-        done.map_err(|error| format!("{name}: tar: {error}; unpack it, and give the folder"))?;
+    let done = done.map_err(|error| {
+        format!("{name}: cannot start tar: {error}; unpack the archive, and give its folder")
+    })?;
     match done.status.success() {
         true => fs::canonicalize(folder)
             .and_then(|folder| remove_links_out_of(&folder, &folder))
-            .map_err(|error| format!("{name}: cannot read what it contains: {error}")),
+            .map_err(|error| format!("{name}: cannot read the archive's content: {error}")),
         false => {
             let said = String::from_utf8_lossy(&done.stderr);
             let first = said.lines().next().map(str::to_owned);

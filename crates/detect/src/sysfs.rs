@@ -69,7 +69,7 @@ fn of_folder(root: &Path) -> Result<Found, String> {
     let present = all.numbered("cpu");
     if present.is_empty() {
         return Err(format!(
-            "{}: expected the folders cpu0, cpu1, ... of a sysfs",
+            "{}: no CPUs found; expected the folders cpu0, cpu1, ... of sysfs",
             all.0.display()
         ));
     }

@@ -39,8 +39,12 @@ pub fn machine(action: Catalog, output: &Output) -> Result<(), Error> {
                 say!("warning: {warning}");
             }
             if strict && !warnings.is_empty() {
+                let count = match warnings.len() {
+                    1 => "1 warning".to_owned(),
+                    more => format!("{more} warnings"),
+                };
                 return Err(Box::new(BadInput::whole(
-                    format!("{file}: {} warnings, and --strict is set", warnings.len()),
+                    format!("{file}: {count}, and --strict is set"),
                     "expected a description without warnings",
                 )));
             }

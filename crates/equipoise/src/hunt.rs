@@ -37,7 +37,7 @@ pub fn run(args: Hunt, output: &Output) -> Result<(), Error> {
     if args.scheduler.is_none() && args.policy == args.against {
         return Err(bad(
             format!(
-                "--against {}: that is the hunted policy itself",
+                "--against {}: this is the hunted policy itself",
                 args.against
             ),
             "expected a different policy for --against or for --policy",
@@ -186,7 +186,9 @@ fn measure(
                     By::Share => {
                         "expected a thread that is not real-time, and computes for 1 % of the time or more"
                     }
-                    By::Wait => "expected a load that does not make --against stop",
+                    By::Wait => {
+                        "expected a load under which the policy of --against is not stopped"
+                    }
                     By::Time | By::Energy => {
                         "expected a load that ends by itself under both policies"
                     }

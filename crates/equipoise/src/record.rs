@@ -125,8 +125,10 @@ fn say_calls(instance: &Instance) {
             calls.cost_ns
         );
     }
-    if calls.missed > 0 {
-        say!("warning: {} more calls were missed", calls.missed);
+    match calls.missed {
+        0 => {}
+        1 => say!("warning: the probes missed 1 more call"),
+        missed => say!("warning: the probes missed {missed} more calls"),
     }
 }
 

@@ -26,7 +26,7 @@ pub fn explain(source: &str, said: &str) -> String {
     }
     if CRASHED.iter().any(|what| said.contains(what)) {
         return format!(
-            "{source}: the compiler crashed; set CC to another one, such as gcc 12 or clang 16 and later"
+            "{source}: the compiler crashed; set CC to another compiler, such as gcc 12 or later, or clang 16 or later"
         );
     }
     if let Some(name) = said.lines().find_map(defined_twice) {
@@ -170,7 +170,7 @@ mod tests {
         let said = "clang: error: clang frontend command failed with exit code 139 (use -v to see invocation)";
         assert_eq!(
             explain("x.bpf.c", said),
-            "x.bpf.c: the compiler crashed; set CC to another one, such as gcc 12 or clang 16 and later"
+            "x.bpf.c: the compiler crashed; set CC to another compiler, such as gcc 12 or later, or clang 16 or later"
         );
     }
 }

@@ -109,7 +109,10 @@ pub fn results(findings: &Results<'_>, shown: Shown, told: Told<'_>) -> Page {
         )),
         _ => None,
     };
-    let more = (hidden > 0 && !shown.all).then(|| format!("--all shows {hidden} more measures."));
+    let more = (hidden > 0 && !shown.all).then(|| match hidden {
+        1 => "--all shows 1 more measure.".to_owned(),
+        _ => format!("--all shows {hidden} more measures."),
+    });
     Page {
         notes: two_modes(findings, decide()),
         verdict: verdict(findings, shown.goal),

@@ -205,7 +205,7 @@ fn timelines(out: &mut String, policies: &[PolicyFigure]) {
     );
     if policies.iter().any(|policy| !policy.misses.is_empty()) {
         out.push_str(
-            "Below the CPUs, each thread with a deadline has a row with its periods: a bar from the release \
+            "Below the CPUs, each thread with deadlines, up to eight, has a row with its periods: a bar from the release \
              of its work until the work was done, and a mark at the deadline. Click on a missed period to see why.",
         );
     }

@@ -54,8 +54,9 @@ pub fn measured(name: &str, machine: &str, pairs: &[Pair]) -> Outcome {
                 shown.push(format!("{} more", missed.len() - NAMED));
             }
             format!(
-                "FAIL: {name} on {machine}: {} of {bounds} bounds are missed: {}",
+                "FAIL: {name} on {machine}: {} of {bounds} bounds {} missed: {}",
                 missed.len(),
+                if missed.len() == 1 { "is" } else { "are" },
                 shown.join("; ")
             )
         }
@@ -143,11 +144,11 @@ fn alike(pair: &Pair, ran: &[Judged]) -> Vec<String> {
         bound.count()
     )];
     if ran.len() < pair.measured.threads.len() {
-        lines.push(format!(
-            "{}: {} of the measured threads are not in the load",
-            pair.policy,
-            pair.measured.threads.len() - ran.len()
-        ));
+        let missing = match pair.measured.threads.len() - ran.len() {
+            1 => "1 of the measured threads is".to_owned(),
+            more => format!("{more} of the measured threads are"),
+        };
+        lines.push(format!("{}: {missing} not in the load", pair.policy));
     }
     lines
 }

@@ -65,8 +65,10 @@ fn stalled(name: &str, measured: &Measured) -> Option<String> {
         format!("{thread} (from {} s on)", seconds(since))
     };
     let mut named: Vec<String> = stalled.iter().take(MOST_STALLED).map(since).collect();
-    if stalled.len() > MOST_STALLED {
-        named.push(format!("{} other threads", stalled.len() - MOST_STALLED));
+    match stalled.len().saturating_sub(MOST_STALLED) {
+        0 => {}
+        1 => named.push("1 other thread".to_owned()),
+        more => named.push(format!("{more} other threads")),
     }
     let all = measured.runs.len();
     let when = match *most {
@@ -181,7 +183,7 @@ impl Words<'_> {
                 let how = self.reason(verdict, one, 0, &reason);
                 let name = self.names[one];
                 return format!(
-                    "{title}: {name} is better than {base}: {how}. No policy is best, because each is worse than another one."
+                    "{title}: {name} is better than {base}: {how}. No policy is best, because each is worse than another policy."
                 );
             }
             Statement::Baseline(None) => (

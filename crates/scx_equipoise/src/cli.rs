@@ -33,7 +33,7 @@ pub struct Opts {
     pub policy: String,
 
     /// Take topology and capacities from a machine file (or the name of a machine that comes with
-    /// Equipoise) instead of sysfs; it must have as many CPUs as this machine
+    /// Equipoise) instead of sysfs; the file must describe as many CPUs as this machine has
     #[arg(short, long)]
     pub machine: Option<String>,
 

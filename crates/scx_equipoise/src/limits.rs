@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::Path;
 
-/// The largest number of groups that are named; further groups are only counted.
+/// The largest number of limits that are named; further limits are only counted.
 const NAMED: usize = 5;
 
 /// The limits that the scheduler enforces on this kernel.
@@ -26,8 +26,10 @@ pub fn warn(root: &Path, kept: Kept) {
     for what in found.iter().take(NAMED) {
         log::warn!("{what} is not enforced while this scheduler runs");
     }
-    if more > 0 {
-        log::warn!("{more} more control groups have limits that are not enforced");
+    match more {
+        0 => {}
+        1 => log::warn!("1 more limit of a control group is not enforced"),
+        _ => log::warn!("{more} more limits of control groups are not enforced"),
     }
 }
 

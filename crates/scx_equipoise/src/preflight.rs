@@ -62,11 +62,16 @@ pub fn explain_refusal(error: anyhow::Error, policy: &str, release: &str) -> any
     };
     let malformed = compat::malformed_scx_kfuncs();
     if !malformed.is_empty() {
+        let functions = match malformed.len() {
+            1 => format!("1 function of sched_ext wrongly, {}()", malformed[0]),
+            more => format!(
+                "{more} functions of sched_ext wrongly, such as {}()",
+                malformed[0]
+            ),
+        };
         return anyhow!(
-            "the BTF of Linux {release} describes {} functions of sched_ext wrongly, such as {}(), so this \
-             kernel cannot load any scheduler: it was built with a pahole before 1.26 ({log})",
-            malformed.len(),
-            malformed[0],
+            "the BTF of Linux {release} describes {functions}, so this kernel cannot load any scheduler: it was \
+             built with a pahole before 1.26 ({log})"
         );
     }
     anyhow!(

@@ -330,7 +330,7 @@ mod tests {
             let mut events = Events::new(1);
             let mut expected: Vec<(u64, u32)> = Vec::new();
             let steps = steps.iter().zip(0..);
-            // At the end, the remaining events.
+            // After the steps, pop all remaining events.
             let rest = std::iter::repeat_n((&None, 0), 200);
             for (step, number) in steps.chain(rest) {
                 if let &Some(time) = step {

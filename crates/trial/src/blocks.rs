@@ -35,8 +35,8 @@ pub trait Kernel {
     fn unload(&mut self) -> Result<(), Fault>;
     /// Notes that the first block is over, and that the following blocks count.
     fn is_warm(&mut self) {}
-    /// A reason why the turns since this call or [`Kernel::is_warm`] cannot be compared, such as thermal
-    /// throttling.
+    /// The reason, if any, why the turns since the previous call of this function or of [`Kernel::is_warm`] cannot be
+    /// compared, such as thermal throttling.
     fn disturbance(&mut self) -> Option<String> {
         None
     }

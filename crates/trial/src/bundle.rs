@@ -153,7 +153,9 @@ impl Bundle {
         let turns = bundle.outcome.schedulers.len();
         match named.clone().all(known) && bundle.outcome.blocks.iter().all(|it| it.len() == turns) {
             true => Ok(bundle),
-            false => Err(format!("{RESULTS}: the blocks do not match the schedulers")),
+            false => Err(format!(
+                "{RESULTS}: the blocks do not match the schedulers: expected a turn of each scheduler in each block"
+            )),
         }
     }
 }

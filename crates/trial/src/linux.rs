@@ -237,8 +237,8 @@ impl Linux {
         Ok(turn)
     }
 
-    /// The share of the CPUs' time that processes other than the load took. The share may be below zero, because
-    /// /proc/stat counts ticks.
+    /// The share of the CPUs' time in % that processes other than the load took. A difference below zero, which is
+    /// possible because /proc/stat counts ticks, counts as 0.
     fn others_pct(&self, turn: &Turn, own_ns: u64) -> f64 {
         let busy: u64 = turn.busy_ns.values().sum();
         let cpus = std::thread::available_parallelism().map_or(1, |it| it.get());

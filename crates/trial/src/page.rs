@@ -166,8 +166,9 @@ fn blocks_needed(results: &Results<'_>, outcome: &Outcome) -> Option<String> {
         match results.verdict.goals.iter().any(|it| it.tells_apart()) || more == 0 {
             true => say + ".",
             false => format!(
-                "{say}; this trial has {} blocks, and {more} more suffice for 1 %.",
-                results.runs()
+                "{say}; this trial has {} blocks, and {more} more {} for 1 %.",
+                results.runs(),
+                if more == 1 { "suffices" } else { "suffice" }
             ),
         },
     )

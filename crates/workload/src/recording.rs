@@ -182,7 +182,9 @@ impl Recording {
         if !(-20..=19).contains(&thread.nice)
             || thread.fifo.is_some_and(|it| !(1..=99).contains(&it))
         {
-            return Err(format!("thread {index} has an invalid priority"));
+            return Err(format!(
+                "thread {index} has an invalid priority; expected `nice` from -20 to 19, and `fifo` from 1 to 99"
+            ));
         }
         let names_waker =
             |period: &Period| period.woken_by.is_none_or(|it| it < self.threads.len());
@@ -190,7 +192,9 @@ impl Recording {
             .period
             .is_some_and(|it| it.ns == 0 || it.ns > LONGEST_NS || !names_waker(&it))
         {
-            return Err(format!("thread {index} has an impossible period"));
+            return Err(format!(
+                "thread {index} has an impossible period; expected 1 ns to a day, and a waker that exists"
+            ));
         }
         for &step in &thread.steps {
             let wrong = match step {
@@ -266,7 +270,7 @@ impl Recording {
             let waits = waits.count();
             if waits > wakes {
                 return Err(format!(
-                    "thread {index} waits {waits} times, but is woken {wakes} times"
+                    "thread {index} has more waits ({waits}) than wakeups ({wakes})"
                 ));
             }
         }

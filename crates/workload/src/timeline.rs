@@ -52,7 +52,7 @@ impl Change {
         let (Change::Online(cpus, _) | Change::MaxFreq(cpus, _)) = self;
         let all = machine.all_cpus();
         if !cpus.is_subset(&all) {
-            let message = format!("CPUs {cpus}; machine `{}` has {all}", machine.name);
+            let message = format!("CPUs {cpus}: machine `{}` has CPUs {all}", machine.name);
             return Err((message, "expected CPUs that the machine has"));
         }
         match self {
@@ -60,14 +60,14 @@ impl Change {
             Change::Online(_, false) => {
                 *online = online.without(cpus);
                 if online.is_empty() {
-                    let message = "no CPU is online after this".to_owned();
+                    let message = "no CPU is online after this change".to_owned();
                     return Err((message, "expected at least one CPU that stays online"));
                 }
                 let interrupts = |network: &&machine::Network| cpus.contains(network.irq_cpu);
                 if let Some(network) = machine.network.as_ref().filter(interrupts) {
                     let cpu = network.irq_cpu;
                     let message = format!("CPU {cpu} handles the network adapter's interrupts");
-                    return Err((message, "expected it to stay online"));
+                    return Err((message, "expected this CPU to stay online"));
                 }
             }
             Change::MaxFreq(..) => {

@@ -352,8 +352,8 @@ pub enum SchedulerAction {
 
 #[derive(Args)]
 pub struct Detect {
-    /// A copy of another machine's /sys
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["hwloc", "dtb"])]
+    /// A copy of another machine's /sys, as a folder or an archive, or its /proc/cpuinfo
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["hwloc", "dtb"])]
     pub sysfs: Option<PathBuf>,
     /// hwloc's XML of another machine, as `lstopo machine.xml` writes it
     #[arg(long, value_name = "FILE", conflicts_with = "dtb")]
@@ -406,8 +406,8 @@ pub struct Record {
     /// `machine detect` finds]
     #[arg(long, value_name = "MACHINE")]
     pub machine: Option<String>,
-    /// Also record pipes, Unix sockets and affinities, with kernel probes, which slow the load
-    /// down. Not for guests emulated by QEMU before 8.1: Linux may crash there
+    /// Also record pipes, Unix sockets, affinities and requested slices, with kernel probes, which
+    /// slow the load down. Not for guests emulated by QEMU before 8.1: Linux may crash there
     #[arg(long)]
     pub pipes: bool,
     /// Also record futex calls: the workload then has the mutexes that threads waited for. This

@@ -70,7 +70,7 @@ fn hunts_that_are_impossible_are_one_line() {
         (&["--policy", "cfs", "--against", "nothing"], "nothing"),
         (
             &["--policy", "cfs", "--against", "cfs"],
-            "that is the hunted policy itself",
+            "this is the hunted policy itself",
         ),
     ] {
         let message = run_badly(&[&["hunt", "--machine", "smp-2"], args].concat());

@@ -150,7 +150,7 @@ fn a_scheduler_is_fetched_once_with_the_crates_that_it_includes() {
 #[test]
 fn sources_that_cannot_be_fetched_are_an_error_and_leave_nothing() {
     let none = "cargo, which fetches the sources, is not installed; expected cargo and a network, or the crates scx_";
-    let offline = "cargo cannot fetch the sources, see above; expected cargo and a network, or";
+    let offline = "cargo cannot fetch the sources (see above); expected cargo and a network, or";
     let lost = "cargo has not unpacked scx_cargo-1.1.4";
     for (cargo, says) in [
         (None, none),

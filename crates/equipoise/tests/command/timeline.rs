@@ -104,7 +104,7 @@ fn an_impossible_timeline_is_refused_with_its_line() {
     for (timeline, message) in [
         (
             r#"{ "at": 0, "cpus": [8], "online": false }"#,
-            "load.json:2: CPUs 8; machine `smp-8`",
+            "load.json:2: CPUs 8: machine `smp-8`",
         ),
         (
             r#"{ "at": 0, "cpus": [0, 1, 2, 3, 4, 5, 6, 7], "online": false }"#,

@@ -66,7 +66,7 @@ fn fetch_crates(crates: &[(&str, &str)], into: &Path, say: &dyn Fn(&str)) -> Res
     cargo.args(["fetch", "--quiet", "--target", "x86_64-unknown-linux-gnu"]);
     match cargo.current_dir(work.path()).status() {
         Ok(status) if status.success() => {}
-        Ok(_) => return Err(failed("cargo cannot fetch the sources, see above")),
+        Ok(_) => return Err(failed("cargo cannot fetch the sources (see above)")),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             return Err(failed("cargo, which fetches the sources, is not installed"));
         }
@@ -153,7 +153,7 @@ fn fetch_kernel(
         Ok(status) if status.success() => {}
         Ok(_) => {
             return Err(failed(&format!(
-                "cannot fetch the examples of Linux {release}, see above"
+                "cannot fetch the examples of Linux {release} (see above)"
             )));
         }
         Err(error) => return Err(failed(&format!("sh: {error}"))),

@@ -69,7 +69,7 @@ impl Standing {
         }
     }
 
-    /// The number of the first measure that `other` lacks in more runs than this scheduler.
+    /// The index of the first measure that `other` lacks in more runs than this scheduler.
     pub(super) fn lacks_less(&self, other: &Standing) -> Option<usize> {
         let pairs = self.absent.iter().zip(&other.absent);
         pairs.into_iter().position(|(own, other)| own < other)

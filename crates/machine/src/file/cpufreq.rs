@@ -169,8 +169,8 @@ impl Reader<'_> {
                     if !policy.is_subset(&left) {
                         return self.bad(
                             shared_by.span(),
-                            format!("CPUs {} share several clocks", policy.without(&left)),
-                            "expected each CPU in one list",
+                            format!("CPUs {} are in several lists", policy.without(&left)),
+                            "expected each online CPU in one list of `shared_by`",
                         );
                     }
                     left = left.without(&policy);
@@ -179,8 +179,8 @@ impl Reader<'_> {
                 if !left.is_empty() {
                     return self.bad(
                         shared_by.span(),
-                        format!("CPUs {left} have no clock"),
-                        "expected each CPU in one list",
+                        format!("CPUs {left} are in no list"),
+                        "expected each online CPU in one list of `shared_by`",
                     );
                 }
                 policies
@@ -308,8 +308,8 @@ cpus = "0-1"
             assert_eq!(policies, expected, "{lists}");
         }
         for (lists, says) in [
-            ("[\"0-2\"]", "CPUs 3 have no clock"),
-            ("[\"0-2\", \"2-3\"]", "CPUs 2 share several clocks"),
+            ("[\"0-2\"]", "CPUs 3 are in no list"),
+            ("[\"0-2\", \"2-3\"]", "CPUs 2 are in several lists"),
         ] {
             let error = mixed(lists).unwrap_err();
             assert!(error.message().contains(says), "{}", error.message());

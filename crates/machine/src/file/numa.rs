@@ -69,7 +69,7 @@ impl Reader<'_> {
             let levels: Vec<String> = levels.iter().map(u32::to_string).collect();
             return self.bad(
                 file.line_ns.span(),
-                format!("there are {} costs of a cache line", given.len()),
+                format!("the number of costs of a cache line is {}", given.len()),
                 format!("expected one cost for each distance: {}", levels.join(", ")),
             );
         }

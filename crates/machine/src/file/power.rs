@@ -221,7 +221,11 @@ impl Reader<'_> {
     /// Converts a time as [`Reader::cost`] does, except that 0 is an error.
     pub(super) fn time(&self, value: &Spanned<u64>, unit_ns: u64) -> Result<u64> {
         match self.cost(value, unit_ns) {
-            0 => self.bad(value.span(), "this time is 0".to_owned(), "expected a time"),
+            0 => self.bad(
+                value.span(),
+                "this time is 0".to_owned(),
+                "expected a time above 0",
+            ),
             ns => Ok(ns),
         }
     }

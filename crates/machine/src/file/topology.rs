@@ -203,7 +203,10 @@ impl Reader<'_> {
         if cores * threads != cpus.len() {
             return self.bad(
                 cluster.cpus.span(),
-                format!("{} CPUs do not form cores of {threads} threads", cpus.len()),
+                format!(
+                    "the cluster's CPUs ({}) do not form cores of {threads} threads",
+                    cpus.len()
+                ),
                 format!("expected a multiple of {threads} CPUs"),
             );
         }
@@ -234,7 +237,7 @@ impl Reader<'_> {
                     list.span(),
                     format!("CPUs {core} are not a core of the cluster"),
                     format!(
-                        "expected at most {} CPUs of {span}, each in one core",
+                        "expected a core of 1 to {} CPUs of {span}, none of which is in another core",
                         THREADS.end()
                     ),
                 );

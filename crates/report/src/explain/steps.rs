@@ -55,7 +55,10 @@ pub(super) fn chain(chain: &Chain, decisions: bool) -> Table {
         rows.push(of_step(chain, step));
     }
     if chain.unsaid > 0 {
-        let more = format!("{} more lines of bpf_printk()", chain.unsaid);
+        let more = match chain.unsaid {
+            1 => "1 more line of bpf_printk()".to_owned(),
+            lines => format!("{lines} more lines of bpf_printk()"),
+        };
         rows.push(vec!["meanwhile".into(), "".into(), more.into(), "".into()]);
     }
     // The idle CPU for which the thread waits has already been listed.
@@ -127,7 +130,10 @@ impl Left {
     fn take(&mut self) -> Option<Vec<Cell>> {
         let Left { first, runs, ns } = std::mem::take(self);
         let (at, cpu) = first?;
-        let what = format!("{runs} more turns of others");
+        let what = match runs {
+            1 => "1 more turn of another thread".to_owned(),
+            _ => format!("{runs} more turns of other threads"),
+        };
         Some(row(
             seconds(at),
             cpu,
@@ -213,14 +219,17 @@ fn beside(beside: &Beside) -> Vec<Vec<Cell>> {
     });
     let mut rows: Vec<_> = ran.collect();
     if beside.ran.len() > MOST_CPUS {
-        let more = format!(
-            "{} more CPUs are busy for part of it",
-            beside.ran.len() - MOST_CPUS
-        );
+        let more = match beside.ran.len() - MOST_CPUS {
+            1 => "1 more CPU is busy for part of it".to_owned(),
+            cpus => format!("{cpus} more CPUs are busy for part of it"),
+        };
         rows.push(vec!["".into(), "".into(), more.into(), "".into()]);
     }
     if !beside.waited.is_empty() {
-        let what = format!("{} others wait, too", beside.waited.len());
+        let what = match beside.waited.len() {
+            1 => "1 other thread waits, too".to_owned(),
+            others => format!("{others} other threads wait, too"),
+        };
         let list = listed(&beside.waited);
         rows.push(vec![
             "meanwhile".into(),

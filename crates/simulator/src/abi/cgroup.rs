@@ -97,8 +97,8 @@ unsafe fn link(parent: *mut Css, child: *mut Css) {
     }
 }
 
-/// The periods of groups with a `cpu.max` over a run, judged by the CPU time that their tasks had. (`cpu.stat` instead
-/// counts the periods in which the scheduler throttled a CPU.)
+/// Counts of a run's periods for groups with a `cpu.max`, judged by the CPU time that the groups' tasks had.
+/// (`cpu.stat` instead counts the periods in which the scheduler throttled a CPU.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Throttled {
     /// The number of all periods.

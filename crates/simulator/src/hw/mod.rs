@@ -22,7 +22,7 @@ pub enum Event {
     Frequency { policy: u32 },
     /// `scaling_max_freq` of the cpufreq policy of `cpu` becomes `khz`.
     MaxFreq { cpu: u32, khz: u32 },
-    /// A part of the machine with `cpu` may enter an idle state; only for the trace.
+    /// A part of the machine that contains `cpu` may enter an idle state. Only the trace needs this event.
     Power { cpu: u32 },
     /// The control unit of `package` checks the limits of its cores.
     Turbo { package: u32 },

@@ -135,7 +135,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Updates the information for the task's program, which is valid until time passes.
+    /// Updates `env`, which the task's program reads. Its content is valid until time passes.
     #[inline]
     fn tell(&mut self, cpu: usize, task: TaskPtr, clock_task: u64) {
         let now = self.now();

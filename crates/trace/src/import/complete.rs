@@ -94,7 +94,8 @@ impl Builder<'_> {
         let (sleeps, unwoken) = (self.sleeps, self.unwoken);
         if unwoken * 100 > sleeps * FEW_UNWOKEN_PCT {
             self.summary.notes.push(format!(
-                "{unwoken} of {sleeps} sleeps end without a wakeup, so the trace lacks wakeups, or the events of some CPUs"
+                "{unwoken} of {sleeps} sleeps {} without a wakeup, so the trace lacks wakeups, or the events of some CPUs",
+                if unwoken == 1 { "ends" } else { "end" }
             ));
         }
         Ok(())

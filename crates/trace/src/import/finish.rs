@@ -59,18 +59,21 @@ impl Builder<'_> {
         let locks = locks::weave(&mut self.threads, &self.futexes, &keeps);
         if locks.left > 0 {
             let note = format!(
-                "{1} of {0} mutexes are replayed only as wakeups, because threads outside the load use them, \
-                 or a thread holds one of them together with another mutex, or during a read or write",
-                locks.all, locks.left
+                "{1} of {0} mutexes {2} replayed only as wakeups, because threads outside the load use such a mutex, \
+                 or a thread holds it together with another mutex, or during a read or write",
+                locks.all,
+                locks.left,
+                is(locks.left)
             );
             self.summary.notes.push(note);
         }
         if woven.left > 0 {
             let note = format!(
-                "{1} of the load's {0} pipes and sockets are replayed only as wakeups, because \
-                 other processes or splice() write to them, or several threads read them",
+                "{1} of the load's {0} pipes and sockets {2} replayed only as wakeups, because \
+                 other processes or splice() write to such a stream, or several threads read it",
                 woven.left + woven.capacities.len(),
-                woven.left
+                woven.left,
+                is(woven.left)
             );
             self.summary.notes.push(note);
         }
@@ -101,9 +104,12 @@ impl Builder<'_> {
         self.summary.threads = did;
         self.summary.makespan_ns = makespan_ns;
         if realtime > 0 {
-            let note = format!(
-                "{realtime} real-time threads are assumed to be SCHED_FIFO, because a trace does not show their policy"
-            );
+            let threads = match realtime {
+                1 => "1 real-time thread is".to_owned(),
+                _ => format!("{realtime} real-time threads are"),
+            };
+            let note =
+                format!("{threads} assumed to be SCHED_FIFO, because a trace shows no policies");
             self.summary.notes.push(note);
         }
         Ok(Imported {
@@ -153,10 +159,15 @@ impl Builder<'_> {
         if count == 0 {
             return;
         }
-        let mut note = format!(
-            "{count} threads that ran for {:.3} ms were left out, because they are outside the load or do no work",
-            ms(ran)
-        );
+        let ran = ms(ran);
+        let mut note = match count {
+            1 => format!(
+                "1 thread that ran for {ran:.3} ms was left out, because it is outside the load or does no work"
+            ),
+            _ => format!(
+                "{count} threads that ran for {ran:.3} ms were left out, because they are outside the load or do no work"
+            ),
+        };
         if recorder > 0 {
             note += &format!(
                 "; the recorder's threads ran for {:.3} ms of that",
@@ -293,8 +304,20 @@ impl Builder<'_> {
             }
         }
         self.summary.notes.push(format!(
-            "the trace has no interrupt flags: {doubted} wakeups are attributed to timers, not to the interrupted threads"
+            "the trace has no interrupt flags: {} attributed to timers, not to the interrupted threads",
+            match doubted {
+                1 => "1 wakeup is".to_owned(),
+                _ => format!("{doubted} wakeups are"),
+            }
         ));
+    }
+}
+
+/// The verb for a count.
+fn is(count: usize) -> &'static str {
+    match count {
+        1 => "is",
+        _ => "are",
     }
 }
 

@@ -223,7 +223,7 @@ fn steps_that_could_never_end_are_refused() {
         (&[&[Fork(0)]], "thread 0 never begins"),
         (
             &[&[Wait, Wait], &[Wake(0)]],
-            "thread 0 waits 2 times, but is woken 1 times",
+            "thread 0 has more waits (2) than wakeups (1)",
         ),
     ] {
         let error = refused(threads, 0);

@@ -89,8 +89,8 @@ impl Holding {
                 Some(_) => {
                     let name = names.name(mutex);
                     return wrong(
-                        format!("`{name}` is locked by the task that holds it"),
-                        "expected an `unlock` before this: the task would wait for itself",
+                        format!("`{name}` is locked again by the task that already holds it"),
+                        "expected an `unlock` before this `lock`: the task would wait for itself",
                     );
                 }
             },
@@ -100,7 +100,7 @@ impl Holding {
                     let name = names.name(mutex);
                     return wrong(
                         format!("`{name}` is unlocked but not held"),
-                        "expected a `lock` before it",
+                        "expected a `lock` before the `unlock`",
                     );
                 }
             },
@@ -108,7 +108,7 @@ impl Holding {
                 let name = names.name(mutex);
                 return wrong(
                     format!("the wait uses mutex `{name}`, which is not held"),
-                    "expected a `lock` of the mutex before it",
+                    "expected a `lock` of the mutex before the wait",
                 );
             }
             _ => {}
@@ -143,7 +143,7 @@ pub fn condvars(
     let idle = woken.iter().filter(|cond| !waited.contains_key(cond));
     let note = |&cond: &u32| {
         format!(
-            "no task ever waits for {}, which others wake",
+            "no task ever waits for {}, which other tasks wake",
             names.name(cond)
         )
     };

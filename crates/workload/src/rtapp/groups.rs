@@ -109,7 +109,7 @@ impl Groups {
                 return Err(field.bad_key("`/` is the root", expected));
             };
             if !seen.insert(group) {
-                let message = format!("`{}` is a group that is above already", field.key());
+                let message = format!("control group `{}` already has settings above", field.key());
                 return Err(field.bad_key(message, "expected the settings of a group once"));
             }
             if let Some(better) = set(&mut self.all[group as usize], field)? {

@@ -107,7 +107,7 @@ __noinline s32 select_idle_cpu(struct task_struct *p __arg_trusted, u32 target, 
 	return found;
 }
 
-/* An idle thread of the core of @cpu, or -1. */
+/* An idle hardware thread of @cpu's core other than @cpu, or -1. */
 __noinline s32 select_idle_smt(struct task_struct *p __arg_trusted, u32 cpu)
 {
 	forget_origin(cpu);

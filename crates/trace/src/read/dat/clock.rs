@@ -79,9 +79,7 @@ impl<'a> Options<'a> {
             (Some(name), Some(tsc)) if TSC.contains(&name) => Ok(tsc),
             (Some(name), _) if !IN_NS.contains(&name) => Err(Wrong {
                 at,
-                message: format!(
-                    "the times are ticks of the clock `{name}`, and the file does not have their length"
-                ),
+                message: format!("the clock `{name}` does not count ns"),
                 expected: EXPECTED,
             }),
             _ => Ok(Clock::NS),

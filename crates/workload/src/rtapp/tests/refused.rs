@@ -114,7 +114,7 @@ fn refuses_control_groups_that_are_no_path_or_stand_twice() {
         "a": {}             | `a` is not the path of a cgroup | begins with `/`
         "/a/../b": {}       | `/a/../b` is not the path of a cgroup | without `.` and `..`
         "/": {}             | `/` is the root | below `/`
-        "/a": {}, "/a/": {} | `/a/` is a group that is above already | once
+        "/a": {}, "/a/": {} | control group `/a/` already has settings above | once
         "#,
     );
 }
@@ -147,7 +147,7 @@ fn refuses_what_could_never_run_or_go_on() {
         "a": { "memrun": { "type": "copy", "size": 1, "count": 1 } } | `type` is "copy" | read, write, chase
         "a": { "run": 1, "phases": { "p": { "run": 1 } } }           | event `run` next to `phases` | inside a phase
         "a": { "unlock": "m" }                                       | `m` is unlocked but not held | `lock` before
-        "a": { "lock": "m" }                                         | `m` is locked by the task that holds it | `unlock`
+        "a": { "lock": "m" }                                         | `m` is locked again by the task that already holds it | `unlock`
         "a": { "loop": 1, "lock": "m" }                              | task `a` never unlocks `m` | `unlock`
         "a": { "policy": "SCHED_DEADLINE", "dl-runtime": 9, "fork": "a" } | task `a` forks while it is SCHED_DEADLINE | EAGAIN
         "a": { "phases": { "p": { "fork": "a" }, "q": { "policy": "SCHED_DEADLINE", "dl-runtime": 9, "run": 1 } } } | task `a` forks | EAGAIN

@@ -16,7 +16,7 @@ fn a_waker_without_a_waiter_does_nothing() {
         let task = format!(r#" "a": {{ "loop": 2, "run": 1000, "{waker}": "missing" }} "#);
         assert_eq!(
             notes(&task),
-            ["no task ever waits for missing, which others wake."]
+            ["no task ever waits for missing, which other tasks wake."]
         );
     }
 }
