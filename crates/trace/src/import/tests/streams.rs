@@ -100,7 +100,7 @@ fn bytes_that_were_never_written_leave_the_wakeups() {
     assert!(imported.recording.streams.is_empty());
     assert!(imported.recording.threads[0].steps.contains(&Wait));
     assert!(imported.recording.threads[1].steps.contains(&Wake(0)));
-    assert!(imported.summary.notes[0].contains("1 of the load's 1 pipes and sockets are replayed"));
+    assert!(imported.summary.notes[0].contains("1 of the load's 1 pipes and sockets is replayed"));
 }
 
 /// Remarks on streams are only about streams that the load uses.
@@ -121,7 +121,7 @@ fn the_streams_of_others_are_not_counted() {
         of(&text).summary.notes.join("; ")
     };
     assert!(
-        notes(A).contains("1 of the load's 1 pipes and sockets are replayed"),
+        notes(A).contains("1 of the load's 1 pipes and sockets is replayed"),
         "{}",
         notes(A)
     );

@@ -74,7 +74,7 @@ fn changes_that_the_machine_does_not_support_are_refused() {
         (
             r#"{ "at": 1, "cpus": [8], "online": false }"#,
             "hikey-6220",
-            "CPUs 8; machine",
+            "CPUs 8: machine",
         ),
         (
             r#"{ "at": 1, "cpus": [0, 1], "online": false }"#,
