@@ -133,14 +133,11 @@ __noinline bool take_this(u64 dsq, s32 pid, u32 cpu)
 /* @p waits for @cpu, or near it: wakes an idle CPU for it. Returns false if it may use none. */
 __noinline bool call_for(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu)
 {
-	struct cpu_state *this = cpu_at(cpu);
 	s32 idle;
 
-	if (t->bound_to) {
-		keeps_tasks(cpu, this, cluster_at(this->cluster));
+	announce(t, cpu);
+	if (t->bound_to)
 		return true;
-	}
-	somebody_waits(this->cluster);
 	idle = claim_idle_cpu(p, t, cpu, false);
 	if (idle >= 0)
 		kick_cpu(idle, SCX_KICK_IDLE);
@@ -160,7 +157,6 @@ __noinline bool release_held(u32 share)
 	bpf_for_each(scx_dsq, p, held_dsq(share), 0) {
 		struct task_state *t = task_of(p);
 		u32 by = held_by(p, t), cpu;
-		u64 dsq;
 
 		if (by && held_dsq(by) != held_dsq(share))
 			scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, held_dsq(by), 0);
@@ -168,9 +164,8 @@ __noinline bool release_held(u32 share)
 			continue;
 		t->used.last_update_time = now;
 		cpu = place(p, t, scx_bpf_task_cpu(p), now);
-		dsq = t->bound_to ? own_dsq(cpu) : cluster_dsq(cpu_at(cpu)->cluster);
 		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, deadline_of(t, request_of(p, t)));
-		if (scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq, 0))
+		if (scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, queue_of(t, cpu), 0))
 			call_for(p, t, cpu);
 	}
 	return true;
@@ -187,12 +182,11 @@ static int run_refill(void *timers, int *share, struct scheduler_timer *timer)
 static __always_inline void init_refill(struct cgroup *cgrp)
 {
 	u32 share = own_share(cgrp);
-	struct scheduler_timer *timer = bpf_map_lookup_elem(&refills, &share);
 
-	if (!share || !timer)
+	if (!share)
 		return;
-	bpf_timer_init(&timer->timer, &refills, CLOCK_MONOTONIC);
-	bpf_timer_set_callback(&timer->timer, run_refill);
+	init_timer(&refills, share);
+	set_timer(&refills, share, run_refill);
 }
 
 /* The limit of @cgrp, which has a timer, changes or is set for the first time; see limit_share(). */

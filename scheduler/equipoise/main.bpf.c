@@ -124,13 +124,12 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 {
 	const struct task_struct *waker = bpf_get_current_task_btf();
 	struct cpu_state *this = cpu_at(this_cpu);
-	struct cluster *c = cluster_at(this->cluster);
 
 	note_sync_wakeup(this);
 	if (waker->flags & PF_EXITING || !sleeps_soon(this, waker))
 		return false;
 	/* A task that bypasses the queue may run only for a time too short to be worth a preemption. */
-	if (this->ran_past >= tunables.preempt_after && (may_wait(this->cluster) || may_keep_tasks(this, c)))
+	if (this->ran_past >= tunables.preempt_after && has_waiters(this))
 		return false;
 	if (!task_allowed(p, this_cpu) || is_waited_for(this_cpu))
 		return false;
@@ -152,7 +151,7 @@ __noinline u32 wait_or_preempt(struct task_struct *p __arg_trusted, struct task_
 
 	cpu = place(p, t, cpu, now);
 	at_once = !t->bound_to && is_worth_cpu(cluster_of(cpu), t->full_weight);
-	set_deadline(p, t, request_of(p, t));
+	set_deadline(p, t, 0);
 	found = at_once ? find_preemptible(p, t, cpu, now, true) : -1;
 	at_once = found >= 0;
 	if (!at_once && sync && is_in_crowd(p, cpu, now))
@@ -168,7 +167,7 @@ __noinline u32 wait_or_preempt(struct task_struct *p __arg_trusted, struct task_
 	if (found >= 0 && t->bound_to && (u32)found != cpu) {
 		cpu = found;
 		enter_clock(p, t, cpu, now);
-		set_deadline(p, t, request_of(p, t));
+		set_deadline(p, t, 0);
 	}
 	if (at_once) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | found, SLICE_MAX, enq_flags | SCX_ENQ_PREEMPT);
@@ -259,7 +258,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 	if (!is_pinned(p) && READ_ONCE(idle_clusters))
 		idle = unlike ? claim_idle_cpu(p, t, cpu, false) : claim_in(p, t, this->cluster, cpu, false);
 	to = place(p, t, cpu, bpf_ktime_get_ns());
-	set_deadline(p, t, request_of(p, t));
+	set_deadline(p, t, 0);
 	queue_up(p, t, to, enq_flags);
 	if (idle >= 0)
 		kick_cpu(idle, SCX_KICK_IDLE);
@@ -355,26 +354,25 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
 	struct task_state *t = task_of(p);
-	u64 request, used;
 	bool waits, over;
 
 	if (!t)
 		return;
-	find_forgotten(cpu, this, c);
-	follow_tick(p, t, cpu);
+	find_forgotten(cpu);
+	follow_limits(this);
+	if (follows())
+		follow(p, t, cpu);
 	note_boost(c, cpu);
 	charge_running(p, t, cpu);
 	update_level(this->cluster, this->charged_at);
-	used = ran_of(p) % slice_of(p);
-	request = request_of(p, t);
-	set_deadline(p, t, request > used ? request - used : 0);
+	set_deadline(p, t, ran_of(p) % slice_of(p));
 	waits = others_wait(cpu);
 	count_progress(c, t, this->progress, waits);
 	over = waits && turn_is_over(p, cpu);
 	if (waits && !over)
 		time_turn(p, cpu, ran_of(p));
 	if (!is_to_move(p, t, cpu)) {
-		u32 evened = evens_out(p, t, cpu);
+		u32 evened = even_out(p, t, cpu);
 
 		if (evened == EVEN_SWAPS || (evened == EVEN && !over && !stopped_by(p, t)))
 			return;
@@ -483,14 +481,13 @@ s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_t
 void BPF_STRUCT_OPS(equipoise_disable, struct task_struct *p)
 {
 	struct task_state *t = task_of(p);
-	u32 cpu = scx_bpf_task_cpu(p);
 
 	if (t) {
 		leave_clock(t);
 		count_runnable(t, false);
 	}
 	if (scx_bpf_task_running(p))
-		set_taken(cpu);
+		set_taken(scx_bpf_task_cpu(p));
 }
 
 /* This op is not sleepable, because it sets the callback of a group's timer, which iterates over a queue. */
@@ -509,9 +506,10 @@ void BPF_STRUCT_OPS(equipoise_cgroup_exit, struct cgroup *cgrp)
 {
 	u32 share = own_share(cgrp);
 
-	if (share)
-		forget_limit(share);
-	exit_share(cgrp);
+	if (!share)
+		return;
+	forget_limit(share);
+	exit_share(share);
 }
 
 void BPF_STRUCT_OPS(equipoise_cgroup_set_weight, struct cgroup *cgrp, u32 weight)

@@ -57,7 +57,7 @@ static __always_inline bool pack_running(struct task_struct *p, const struct tas
 	    READ_ONCE(this->request))
 		return false;
 	to = find_packed(cpu);
-	if (to < 0 || !task_allowed(p, to) || !send_to_idle(this, p->pid, to))
+	if (to < 0 || !task_allowed(p, to) || !clear_idle(to) || !send_to_claimed(this, p->pid, to))
 		return false;
 	this_counters()->power_placed++;
 	explain(packs, p->pid, to, cpu, t->burst_so_far);

@@ -265,10 +265,12 @@ __noinline u64 deadline_of(const struct task_state *t __arg_nonnull, u64 request
 	return (s64)(deadline - now) > (s64)most ? now + most : deadline;
 }
 
-/* Sets the deadline by which queues order @p, with @request ns to go. */
-static __always_inline void set_deadline(struct task_struct *p, struct task_state *t, u64 request)
+/* Sets the deadline by which queues order @p, which has had @done ns of what it asks for. */
+static __always_inline void set_deadline(struct task_struct *p, struct task_state *t, u64 done)
 {
-	p->scx.dsq_vtime = deadline_of(t, request);
+	u64 request = request_of(p, t);
+
+	p->scx.dsq_vtime = deadline_of(t, request > done ? request - done : 0);
 }
 
 /* Publishes the values of @p, which runs on @this or begins to, for other CPUs. */
@@ -296,7 +298,7 @@ static __always_inline void begin_turn(struct task_struct *p, struct task_state 
 	this->woke_at = 0;
 	if (!t->fair.weight) {
 		move_to_clock(p, t, cpu, this->charged_at);
-		set_deadline(p, t, request_of(p, t));
+		set_deadline(p, t, 0);
 	}
 	if (t->cluster != this->cluster) {
 		const struct cluster *c = cluster_at(this->cluster);
@@ -327,7 +329,7 @@ __noinline u64 charge_vtime(struct task_struct *p __arg_trusted, struct task_sta
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
 	u64 now = bpf_ktime_get_ns(), ran = p->se.sum_exec_runtime - t->seen;
-	u64 work = ran * speed_of(this, c) / SCHED_POWER_SCALE, weight;
+	u64 work = ran * speed_of(this) / SCHED_POWER_SCALE, weight;
 
 	WRITE_ONCE(this->charged_at, now);
 	t->seen += ran;

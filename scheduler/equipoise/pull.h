@@ -27,7 +27,7 @@ __noinline bool pull_kept(u32 cluster)
 			explain(takes_kept, 0, bpf_get_smp_processor_id(), cpu);
 			return true;
 		}
-		none_kept(cpu, cpu_at(cpu), c);
+		none_kept(cpu);
 	}
 	return false;
 }
@@ -91,7 +91,7 @@ static __always_inline const struct task_struct *may_move(u32 cpu, u32 to)
  */
 __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster, bool arrived)
 {
-	u32 speed = speed_of(cpu_at(best->to), cluster_of(best->to));
+	u32 speed = speed_of(cpu_at(best->to));
 	struct cluster *c = cluster_at(cluster);
 	int slot;
 
@@ -101,7 +101,7 @@ __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster
 		const struct task_struct *curr;
 
 		if (has_bit(READ_ONCE(c->idle), slot) || READ_ONCE(other->request) ||
-		    (READ_ONCE(other->arrived) && !arrived) || speed_of(other, c) >= speed)
+		    (READ_ONCE(other->arrived) && !arrived) || speed_of(other) >= speed)
 			continue;
 		curr = may_move(cpu, best->to);
 		if (!curr || READ_ONCE(other->progress) >= best->progress)
@@ -146,13 +146,13 @@ static __always_inline u64 least_gain(const struct cluster *c, u64 back_at, u64 
  */
 __noinline bool pull_running(u32 this_cpu)
 {
-	struct seen_running *best = &seen_running[this_cpu & (MAX_CPUS - 1)];
+	struct seen_running *best = this_seen_running();
 	struct cpu_state *this = cpu_at(this_cpu);
 	struct cluster *c = cluster_at(this->cluster);
 	u64 least;
 	int i;
 
-	if (shares_core(this, c))
+	if (busy_siblings(this))
 		return false;
 	least = least_gain(c, this->back_at, bpf_ktime_get_ns());
 	best->pid = 0;
@@ -169,81 +169,54 @@ __noinline bool pull_running(u32 this_cpu)
 }
 
 /*
- * Sends @p, which runs on @cpu, to one of @idle, the idle CPUs of @c. Returns that CPU, or -1 if @p may use none of
- * them.
- */
-__noinline s32 send_to_one_of(struct task_struct *p __arg_trusted, u32 cpu, u32 cluster, u64 idle)
-{
-	struct cluster *c = cluster_at(cluster);
-	int slot;
-
-	if (!idle)
-		return -1;
-	bpf_for(slot, 0, c->nr_cpus) {
-		u32 to = nth_of_cluster(c, slot);
-
-		if (has_bit(idle, slot) && task_allowed(p, to) && send_to_idle(cpu_at(cpu), p->pid, to))
-			return to;
-	}
-	return -1;
-}
-
-/*
  * Sends @p, which runs on @cpu, to an idle CPU of a cluster with at least @speed, faster ones first, then near
  * ones; on a fully idle core if @cores. Returns that CPU, or -1 if there is none that @p may use.
  */
 __noinline s32 send_away(struct task_struct *p __arg_trusted, u32 cpu, u64 speed, bool cores)
 {
-	struct cluster *c = cluster_of(cpu);
+	struct cpu_state *this = cpu_at(cpu);
+	struct cluster *c = cluster_at(this->cluster);
 	int i;
 
-	if (is_pinned(p))
+	if (is_pinned(p) || READ_ONCE(this->request))
 		return -1;
 	bpf_for(i, 0, nr_clusters) {
 		u32 index = c->order[i & (MAX_CLUSTERS - 1)];
 		struct cluster *other = cluster_at(index);
-		s32 to = other->speed < speed
-				 ? -1
-				 : send_to_one_of(p, cpu, index,
-						  cores ? idle_of(other, true) : READ_ONCE(other->idle));
+		u64 idle = other->speed >= speed ? idle_of(other, cores) : 0;
+		s32 to = idle ? claim_allowed(p, index, idle) : -1;
 
 		if (to >= 0)
-			return to;
+			return send_to_claimed(this, p->pid, to) ? to : -1;
 	}
 	return -1;
 }
 
 /*
- * The least speed of an idle core that serves a running task of @this clearly better. Where two tasks share a core,
- * a somewhat slower idle core will do: the task does 1.5 times as much work there, and the other task gains, too.
+ * At a tick of @cpu while others idle: sends its task, @p, to an idle core that serves it clearly better. Where two
+ * tasks share a core, a somewhat slower idle core will do: the task does 1.5 times as much work there, and the
+ * other task gains, too, unless it already leaves.
  */
-static __always_inline u32 better_speed(const struct cpu_state *this, const struct cluster *c)
-{
-	return shares_core(this, c) ? c->shared_speed * 100 / WORTH_A_MOVE_PCT : c->speed * ALIKE_PCT / 100 + 1;
-}
-
-/* Does another task of the core of @this leave it already? */
-static __always_inline bool sibling_leaves(const struct cpu_state *this, const struct cluster *c)
-{
-	u64 others = busy_siblings(this, c);
-
-	return others && READ_ONCE(cpu_at(nth_of_cluster(c, __builtin_ctzll(others)))->request);
-}
-
-/* At a tick of @cpu while others idle: sends its task, @p, to an idle core that serves it clearly better. */
 static __always_inline bool offer_running(struct task_struct *p, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
+	u64 others = busy_siblings(this), speed = c->speed * ALIKE_PCT / 100 + 1;
 	s32 to;
 
-	if (shares_core(this, c) ? tunables.prefer == PREFER_POWER || sibling_leaves(this, c) : !unlike)
+	if (others) {
+		if (tunables.prefer == PREFER_POWER ||
+		    READ_ONCE(cpu_at(nth_of_cluster(c, __builtin_ctzll(others)))->request))
+			return false;
+		speed = c->shared_speed * 100 / WORTH_A_MOVE_PCT;
+	} else if (!unlike) {
 		return false;
-	to = send_away(p, cpu, better_speed(this, c), true);
+	}
+	to = send_away(p, cpu, speed, true);
 	if (to < 0)
 		return false;
 	this_counters()->up_migrations++;
-	explain(better_idles, p->pid, to, cpu, speed_of(this, c), cluster_of(to)->speed);
+	explain(better_idles, p->pid, to, cpu, speed_of(this), cluster_of(to)->speed);
 	return true;
 }
 
@@ -269,13 +242,13 @@ static __always_inline bool leave_room(struct task_struct *p, u32 cpu)
 /* May a CPU of @other be slower than @this now: always, or while it shares its core? */
 static __always_inline bool may_be_slower(const struct cluster *other, const struct cpu_state *this)
 {
-	return other->shared_speed < speed_of(this, cluster_at(this->cluster));
+	return other->shared_speed < speed_of(this);
 }
 
-/* The slots of the other CPUs of the cluster of @this that keep tasks. */
-static __always_inline u64 others_keep(const struct cpu_state *this)
+/* The slots of the CPUs of cluster @index, other than @this, that keep tasks. */
+static __always_inline u64 others_keep(const struct cpu_state *this, u32 index)
 {
-	return READ_ONCE(cluster_at(this->cluster)->keeping) & ~bit(this->slot);
+	return READ_ONCE(cluster_at(index)->keeping) & ~(index == this->cluster ? bit(this->slot) : 0);
 }
 
 /*
@@ -294,13 +267,8 @@ static __always_inline struct cluster *next_to_compare(struct task_struct *p, st
 
 		this->compared = this->compared + 1 < nr_clusters ? this->compared + 1 : 0;
 		other = cluster_at(this->compared);
-		if (this->compared == this->cluster) {
-			if (others_keep(this))
-				return other;
-		} else if (has_bit(waiting, this->compared) || READ_ONCE(other->keeping)) {
-			return other;
-		}
-		if (may_be_slower(other, this) && !is_pinned(p))
+		if (others_keep(this, this->compared) || (may_be_slower(other, this) && !is_pinned(p)) ||
+		    (this->compared != this->cluster && has_bit(waiting, this->compared)))
 			return other;
 	}
 	return NULL;
@@ -346,7 +314,7 @@ static __always_inline void least_in(struct seen_running *best, u32 index, u32 c
 	bool own = index == this->cluster;
 	u32 most = own ? 1 : TASKS_COMPARED;
 
-	if (own && !others_keep(this))
+	if (own && !others_keep(this, index))
 		return;
 	if (find_first_of(index, READ_ONCE(cluster_at(index)->keeping), cpu) != NO_VTIME)
 		least_waiting(best, this_first()->dsq, most, now);
@@ -369,10 +337,9 @@ static __always_inline bool runs_worth_cpu(u32 cpu)
 static __always_inline s32 next_of_compared(struct cpu_state *this, u32 index)
 {
 	const struct cluster *c = cluster_at(index);
-	bool own = index == this->cluster;
-	u64 slots = own ? others_keep(this) : READ_ONCE(c->keeping), later;
+	u64 slots = others_keep(this, index), later;
 
-	if (!slots && !own)
+	if (!slots && index != this->cluster)
 		slots = ~0ULL >> (CLUSTER_CPUS - c->nr_cpus);
 	if (!slots)
 		return -1;
@@ -438,17 +405,18 @@ static __always_inline bool gives_way(const struct task_state *t, u64 progress, 
  * At a tick of a CPU whose task, @p, may be ahead of tasks elsewhere: if a running task on a slower CPU is behind,
  * the two swap; if a waiting task is behind, this CPU takes it.
  */
-__noinline u32 even_out(struct task_struct *p __arg_trusted, const struct task_state *t __arg_nonnull, u32 cpu,
-			u64 now)
+__noinline u32 even_out(struct task_struct *p __arg_trusted, const struct task_state *t __arg_nonnull, u32 cpu)
 {
-	struct seen_running *best = &seen_running[cpu & (MAX_CPUS - 1)];
+	struct seen_running *best = this_seen_running();
 	struct cpu_state *this = cpu_at(cpu);
-	struct cluster *other = next_to_compare(p, this);
-	u64 progress, apart;
+	u64 now = t->recent_at, progress, apart, dsq;
+	struct cluster *other;
 	s32 waiting;
-	u64 dsq;
 
+	if (time_before(now, this->look_at))
+		return EVEN;
 	this->look_at = now + tunables.unfairness;
+	other = next_to_compare(p, this);
 	if (!other)
 		return EVEN;
 	progress = progress_of(t, now);

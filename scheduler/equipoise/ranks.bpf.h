@@ -64,9 +64,7 @@ static __always_inline bool join_cluster(u32 cpu)
 	this->cluster = index;
 	this->slot = c->nr_cpus;
 	this->siblings = bit(this->slot);
-	c->cpu[c->nr_cpus & (CLUSTER_CPUS - 1)] = cpu;
-	c->cpus |= this->siblings;
-	c->nr_cpus++;
+	c->cpu[c->nr_cpus++ & (CLUSTER_CPUS - 1)] = cpu;
 	return true;
 }
 

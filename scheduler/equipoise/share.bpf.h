@@ -38,7 +38,6 @@ struct share {
 	/* The part of the group's own weight that counts in the group above. */
 	s64 counted;
 	u32 parent;
-	u32 level;
 	/* The group's weight, in the unit of a task's weight (1024 by default); 0 if there is no such group. */
 	u32 weight;
 	/* The weight without cpu.idle. */
@@ -49,7 +48,6 @@ struct share {
 
 /* The first share is the root's, which divides nothing. */
 struct share shares[MAX_SHARES];
-u32 nr_shares;
 /* The share that was allocated last: a task that has just ended may still point to a freed one. */
 u32 last_share;
 
@@ -224,7 +222,7 @@ static __always_inline s32 init_share(struct cgroup *cgrp, u32 cpu_weight, bool 
 		parent = share_of(above);
 		bpf_cgroup_release(above);
 	}
-	index = share_at(parent)->level + 1 < MAX_SHARE_LEVELS ? find_free_share() : 0;
+	index = cgrp->level < MAX_SHARE_LEVELS ? find_free_share() : 0;
 	if (!index) {
 		of->index = parent;
 		return 0;
@@ -233,25 +231,17 @@ static __always_inline s32 init_share(struct cgroup *cgrp, u32 cpu_weight, bool 
 	s->runnable = s->counted = s->held = 0;
 	s->average = FULL_PART / NICE_0_LOAD;
 	s->parent = parent;
-	s->level = share_at(parent)->level + 1;
 	s->given = weight_of_cgroup(cpu_weight);
 	s->weight = idle ? IDLE_GROUP_WEIGHT : s->given;
 	of->index = last_share = index;
 	of->own = true;
-	__sync_fetch_and_add(&nr_shares, 1);
 	return 0;
 }
 
-static __always_inline void exit_share(struct cgroup *cgrp)
+/* The group that had share @index is removed: another group may have the share. */
+static __always_inline void exit_share(u32 index)
 {
-	struct share_of_cgroup *of = bpf_cgrp_storage_get(&cgroups, cgrp, NULL, 0);
-
-	if (!of || !of->own)
-		return;
-	of->own = false;
-	share_at(of->index)->weight = 0;
-	of->index = 0;
-	__sync_fetch_and_add(&nr_shares, -1);
+	WRITE_ONCE(share_at(index)->weight, 0);
 }
 
 /* The share that @cgrp has of its own; 0 if it has none. */
