@@ -66,7 +66,7 @@ struct entity {
 
 static __always_inline bool is_before(u64 a, u64 b)
 {
-	return b == NO_VTIME ? a != NO_VTIME : a != NO_VTIME && (s64)(a - b) < 0;
+	return a != NO_VTIME && (b == NO_VTIME || (s64)(a - b) < 0);
 }
 
 /* The virtual time for @work ns at @weight. */
@@ -257,8 +257,7 @@ static __always_inline void leave(struct clock *clock, struct entity *e, s64 mos
 	u64 weight, debtors;
 
 	if (lag >= 0) {
-		set_weight(clock, e, 0);
-		owe(clock, lag);
+		take_off(clock, e);
 		e->left_with = lag < most ? lag : most;
 		return;
 	}

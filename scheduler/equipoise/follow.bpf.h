@@ -125,8 +125,9 @@ static __always_inline void follow(const struct task_struct *p, struct task_stat
  * Checks at a tick whether @cpu runs slower than it requests: a core boosts less while other cores
  * boost. If there is no other cache to move to, the answer does not matter.
  */
-static __always_inline void note_boost(struct cluster *c, u32 cpu)
+static __always_inline void note_boost(u32 cpu)
 {
+	struct cluster *c = cluster_of(cpu);
 	bool held_back;
 
 	if (unlike || nr_clusters == 1 || tunables.prefer != PREFER_BALANCED)

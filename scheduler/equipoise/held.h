@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tasks of throttled groups (throttle.bpf.h) wait in queues that no CPU takes from until the group may run again.
- *
- * A task that is running when its group is throttled moves to such a queue when it stops, at the next tick. A
- * waiting task moves when it becomes the first of its queue, before a CPU takes it.
+ * Tasks of throttled groups (throttle.bpf.h) wait in queues that no CPU takes from until the group may run again. A
+ * running task moves to such a queue when it stops, at the next tick; a waiting task when it is the first of its
+ * queue, before a CPU takes it.
  */
 #ifndef __EQUIPOISE_HELD_H
 #define __EQUIPOISE_HELD_H
@@ -21,15 +20,10 @@ static __always_inline u64 held_dsq(u32 share)
 	return MAX_CLUSTERS + MAX_CPUS + (share & (HELD_QUEUES - 1));
 }
 
-/*
- * A task that has waited for this time, in ns, runs in spite of the limit: sched_ext ends a scheduler under which a
- * task waits for 30 s, as would happen if many tasks shared a small quota.
- */
-#define LONGEST_HELD LONGEST_WAIT
-
+/* Has @p waited for so long that it runs in spite of the limit? Many tasks may share a small quota. */
 static __always_inline bool is_overdue(const struct task_struct *p)
 {
-	return (bpf_jiffies64() - p->scx.runnable_at) * machine.tick_ns >= LONGEST_HELD;
+	return (bpf_jiffies64() - p->scx.runnable_at) * machine.tick_ns >= LONGEST_WAIT;
 }
 
 /*

@@ -57,8 +57,9 @@ static __always_inline void write_if_other(u32 *to, u32 value)
 
 /* @this runs a task of @weight that is not bound, of which the cluster's clock counts @counted; a @weight of 0: it
  * runs no such task. */
-static __always_inline void note_running(const struct cpu_state *this, struct cluster *c, u32 weight, u32 counted)
+static __always_inline void note_running(const struct cpu_state *this, u32 weight, u32 counted)
 {
+	struct cluster *c = cluster_at(this->cluster);
 	u32 slot = this->slot & (CLUSTER_CPUS - 1);
 
 	write_if_other(&c->running[slot], weight);

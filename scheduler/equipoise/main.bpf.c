@@ -352,7 +352,6 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 	struct cpu_state *this = cpu_at(cpu);
-	struct cluster *c = cluster_at(this->cluster);
 	struct task_state *t = task_of(p);
 	bool waits, over;
 
@@ -362,12 +361,12 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	follow_limits(this);
 	if (follows())
 		follow(p, t, cpu);
-	note_boost(c, cpu);
+	note_boost(cpu);
 	charge_running(p, t, cpu);
 	update_level(this->cluster, this->charged_at);
 	set_deadline(p, t, ran_of(p) % slice_of(p));
 	waits = others_wait(cpu);
-	count_progress(c, t, this->progress, waits);
+	count_progress(t, this->progress, waits);
 	over = waits && turn_is_over(p, cpu);
 	if (waits && !over)
 		time_turn(p, cpu, ran_of(p));
@@ -390,7 +389,6 @@ bool BPF_STRUCT_OPS(equipoise_yield, struct task_struct *from, struct task_struc
 void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 {
 	struct cpu_state *this = cpu_at(cpu);
-	struct cluster *c = cluster_at(this->cluster);
 
 	clear_taken(this);
 	if (!idle) {
@@ -405,7 +403,7 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 		}
 		return;
 	}
-	note_running(this, c, 0, 0);
+	note_running(this, 0, 0);
 	if (asking_locks && follows())
 		ask_before_switch(cpu, NULL);
 	/* Where a task that was queued meanwhile waits, no waking task may be sent, because no other CPU could take

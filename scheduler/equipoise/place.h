@@ -92,15 +92,15 @@ __noinline bool bring_to_bound(u32 cpu, s64 lag, bool leaves)
 	struct clock *clock = &cluster_at(this->cluster)->clock;
 	bool only = leaves ? !bound_weight(cpu) : !READ_ONCE(this->bound.weight);
 
-	if (only && leaves)
+	/* While the lag moves, the set has the weight of its other tasks or, if there are none, of this task. */
+	if (only != leaves)
+		weigh_bound(cpu);
+	if (only)
 		give(clock, &this->bound, lag);
-	else if (!only && !leaves)
+	else
 		bring(clock, &this->bound, lag);
-	weigh_bound(cpu);
-	if (only && !leaves)
-		give(clock, &this->bound, lag);
-	else if (!only && leaves)
-		bring(clock, &this->bound, lag);
+	if (only == leaves)
+		weigh_bound(cpu);
 	return only;
 }
 
@@ -113,7 +113,7 @@ static __always_inline s64 take_bound_along(struct task_state *t)
 	u64 weight = t->fair.weight ?: READ_ONCE(t->fair.left_at);
 	s64 lag;
 
-	if (!weight || !t->bound_to)
+	if (!weight)
 		return end_lag(t);
 	lag = part_of_bound(cpu_at(t->bound_to - 1), weight);
 	lag += end_lag(t);
@@ -277,13 +277,14 @@ static __always_inline void set_deadline(struct task_struct *p, struct task_stat
 static __always_inline void show_running(struct cpu_state *this, const struct task_struct *p,
 					 const struct task_state *t)
 {
+	bool arrived = t->cluster != this->cluster;
+
 	WRITE_ONCE(this->pid, p->pid);
 	WRITE_ONCE(this->burst, burst_of(t));
-	WRITE_ONCE(this->arrived, t->cluster != this->cluster);
+	WRITE_ONCE(this->arrived, arrived);
 	WRITE_ONCE(this->runs_bound, t->bound_to);
 	WRITE_ONCE(this->progress, progress_of(t, this->charged_at));
-	note_running(this, cluster_at(this->cluster), t->bound_to ? 0 : t->full_weight,
-		     t->cluster == this->cluster ? t->fair.weight : 0);
+	note_running(this, t->bound_to ? 0 : t->full_weight, arrived ? 0 : t->fair.weight);
 }
 
 /*
@@ -293,6 +294,7 @@ static __always_inline void show_running(struct cpu_state *this, const struct ta
 static __always_inline void begin_turn(struct task_struct *p, struct task_state *t, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
+	const struct cluster *c = cluster_at(this->cluster);
 
 	this->after_wakeup = t->after_wakeup;
 	this->woke_at = 0;
@@ -300,11 +302,8 @@ static __always_inline void begin_turn(struct task_struct *p, struct task_state 
 		move_to_clock(p, t, cpu, this->charged_at);
 		set_deadline(p, t, 0);
 	}
-	if (t->cluster != this->cluster) {
-		const struct cluster *c = cluster_at(this->cluster);
-
+	if (t->cluster != this->cluster)
 		p->scx.dsq_vtime = READ_ONCE(c->clock.now) + vtime_for(tunables.slice, READ_ONCE(c->worth));
-	}
 	show_running(this, p, t);
 }
 

@@ -517,7 +517,7 @@ __noinline s32 place_of_ahead(struct task_struct *p __arg_trusted, struct task_s
 	if (is_pinned(p))
 		return idle;
 	find_weight(t);
-	progress = progress_at_wakeup(t, now);
+	progress = vtime_for(work_at_wakeup(t, now), t->full_weight ?: 1);
 	best->pid = 0;
 	best->to = idle;
 	best->progress = progress + vtime_for(2 * tunables.unfairness, t->full_weight ?: 1);

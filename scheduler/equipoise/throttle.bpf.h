@@ -2,8 +2,7 @@
 /*
  * Limits of the CPU time of control groups (cpu.max); a group is also within the limits of those above it. A group
  * that has used up its time is throttled until a new period begins: its tasks are held back (held.h), and it does
- * not count in its parent group. Each group's time is counted for all CPUs together and exactly, as its share is
- * (share.bpf.h).
+ * not count in its parent group.
  *
  * The start of a period is noticed when the group's time is read, so a group that stays within its limit needs no
  * timer; only a throttled group has one. If no group has a limit, all of this costs one read of nr_limits.
@@ -114,9 +113,9 @@ static __always_inline void refill_share(u32 share)
 	u64 now = bpf_ktime_get_ns();
 
 	refill_bandwidth(b, now);
-	if (!is_limited(b) || !has_run_out(b))
+	if (!has_run_out(b))
 		hold_share(share, 0);
-	if (!is_limited(b) || !has_run_out(b))
+	if (!has_run_out(b))
 		return;
 	hold_share(share, 1);
 	start_refill(share, until_refill(b, now));
@@ -131,7 +130,7 @@ static __always_inline void limit_share(u32 share, u64 period_us, u64 quota_us, 
 	if (limited)
 		begin_bandwidth(b, period_us, quota_us, burst_us, bpf_ktime_get_ns());
 	else
-		end_bandwidth(b);
+		WRITE_ONCE(b->period, 0);
 	if (limited != was_limited)
 		__sync_fetch_and_add(&nr_limits, limited ? 1 : -1);
 	if (READ_ONCE(share_at(share)->held))
