@@ -126,16 +126,12 @@ struct seen_running {
 	u32 cpu;
 	/* The cluster that is searched. */
 	u32 cluster;
-	union {
-		u64 progress;
-		s64 ahead;
-	};
-	union {
-		/* The next CPU of its cluster to look at. */
-		u32 slot;
-		/* The CPU that asks for the task. */
-		u32 to;
-	};
+	/* The slot to look at next. */
+	u32 slot;
+	/* The CPU that asks for the task. */
+	u32 to;
+	u64 progress;
+	s64 ahead;
 };
 
 struct seen_running seen_running[MAX_CPUS];

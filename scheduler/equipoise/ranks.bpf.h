@@ -7,9 +7,8 @@
 #include "cluster.bpf.h"
 
 /*
- * If a frequency limit changes by less than this, in 1024ths of a CPU's capacity, the clusters are not ranked anew.
- * It is the difference from which the kernel's fair class treats two capacities as different (capacity_greater(), 5
- * %).
+ * If a frequency limit changes by less than this, in 1024ths of a CPU's capacity, the clusters are not ranked anew:
+ * the 5 % from which the kernel's fair class treats two capacities as different (capacity_greater()).
  */
 #define LIMIT_STEP 52
 
@@ -22,11 +21,9 @@ __noinline u32 find_cluster(u32 cpu, u32 threads)
 	u32 capacity = power_orig_of(cpu), of_kind = MAX_CLUSTERS, any = MAX_CLUSTERS;
 	int i;
 
-	bpf_for(i, 0, MAX_CLUSTERS) {
+	bpf_for(i, 0, nr_clusters) {
 		struct cluster *c = cluster_at(i);
 
-		if (i >= (int)nr_clusters)
-			break;
 		if (c->promised + threads > CLUSTER_CPUS)
 			continue;
 		any = i;
@@ -107,20 +104,17 @@ static __always_inline u64 order_key(u32 from, u32 to)
 __noinline bool order_clusters(u32 index)
 {
 	struct cluster *c = cluster_at(index);
-	u64 last = 0;
 	int i, k;
 
 	bpf_for(i, 0, nr_clusters) {
-		u64 least = ~0ULL;
+		u64 key = order_key(index, i);
+		u32 before = 0;
 
-		bpf_for(k, 0, nr_clusters) {
-			u64 key = order_key(index, k) + 1;
-
-			if (key > last && key < least)
-				least = key;
-		}
-		c->order[i & (MAX_CLUSTERS - 1)] = (least - 1) & 0xffff;
-		last = least;
+		bpf_for(k, 0, nr_clusters)
+			before += order_key(index, k) < key;
+		/* Otherwise the verifier follows the loop for each value of this index. */
+		forget_origin(before);
+		c->order[before & (MAX_CLUSTERS - 1)] = i;
 	}
 	return true;
 }
@@ -129,7 +123,7 @@ __noinline bool order_clusters(u32 index)
 __noinline bool rank_cluster(u32 index, u32 fastest)
 {
 	struct cluster *c = cluster_at(index);
-	u32 speed = SCHED_POWER_SCALE * c->capacity / (fastest ?: 1), slowness = 0;
+	u32 speed = SCHED_POWER_SCALE * c->capacity / fastest, slowness = 0;
 	u32 thread_speed = levels_of(c->first_cpu)->thread_speed;
 	int i;
 
@@ -163,10 +157,7 @@ __noinline bool rank_clusters(void)
 	return differ;
 }
 
-/*
- * The number of changes of limits, the number of those that the current ranks include, and whether a CPU is ranking
- * now.
- */
+/* The changes of limits, those that the current ranks include, and whether a CPU is ranking now. */
 u32 limits_changed, limits_ranked, ranking;
 
 /*
@@ -186,9 +177,7 @@ __noinline bool follow_ranks(void)
 	return true;
 }
 
-/*
- * Reads the limit of cluster @index from its first CPU. On some processors each CPU has a limit of its own.
- */
+/* Reads the limit of cluster @index from its first CPU. On some processors each CPU has a limit of its own. */
 static __always_inline void follow_limit(u32 index)
 {
 	struct cluster *c = cluster_at(index);
@@ -215,15 +204,12 @@ static __always_inline s32 init_clusters(void)
 	bpf_for(i, 0, nr_cpus())
 		find_siblings(i);
 	rank_clusters();
-	bpf_for(i, 0, nr_clusters) {
-		err = scx_bpf_create_dsq(cluster_dsq(i), -1);
-		if (err)
-			return err;
-	}
+	bpf_for(i, 0, nr_clusters)
+		if (!err)
+			err = scx_bpf_create_dsq(cluster_dsq(i), -1);
 	bpf_for(i, 0, nr_cpus()) {
-		err = scx_bpf_create_dsq(own_dsq(i), -1);
-		if (err)
-			return err;
+		if (!err)
+			err = scx_bpf_create_dsq(own_dsq(i), -1);
 		if (is_online(i))
 			set_idle(i);
 	}

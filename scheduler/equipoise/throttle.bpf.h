@@ -73,16 +73,6 @@ __noinline bool hold_share(u32 share, u32 held)
 	return true;
 }
 
-__noinline bool throttle(u32 share, u64 now)
-{
-	forget_origin(share);
-	if (!hold_share(share, 1))
-		return false;
-	this_counters()->throttled++;
-	start_refill(share, until_refill(limit_at(share), now));
-	return true;
-}
-
 /* Charges @ran ns of running time of a task in the group @share to all limits that apply to it. */
 __noinline int charge_limits(u32 share, u64 ran)
 {
@@ -94,8 +84,10 @@ __noinline int charge_limits(u32 share, u64 ran)
 
 		if (is_limited(b)) {
 			refill_bandwidth(b, now);
-			if (spend_bandwidth(b, ran))
-				throttle(share, now);
+			if (spend_bandwidth(b, ran) && hold_share(share, 1)) {
+				this_counters()->throttled++;
+				start_refill(share, until_refill(b, now));
+			}
 		}
 		share = share_at(share)->parent;
 	}
@@ -104,8 +96,8 @@ __noinline int charge_limits(u32 share, u64 ran)
 
 /*
  * The timer of the throttled group @share: the group may run again if the new period gives it time, or if it no
- * longer has a limit. Check again afterwards: if another CPU uses up the new time before the group is released, its
- * throttle() finds the group still throttled and does nothing.
+ * longer has a limit. Check again afterwards: another CPU may have used up the new time before the group was
+ * released, and found it still throttled.
  */
 static __always_inline void refill_share(u32 share)
 {
