@@ -51,13 +51,6 @@ static __always_inline bool is_crowded(const struct cpu_state *this, u64 now)
 	return (s64)(now - READ_ONCE(this->crowd_at)) < (s64)ALONE_FOR;
 }
 
-/* The task that runs on @this wakes up another with SCX_WAKE_SYNC. */
-static __always_inline void note_sync_wakeup(struct cpu_state *this)
-{
-	if (!this->woke_at)
-		this->woke_at = bpf_ktime_get_ns();
-}
-
 /*
  * @t, which has woken another task during its turn on @this, stops at @now: it has run on for so long after the
  * first wakeup. If it does not go to sleep (@runnable), it runs on for at least that long.

@@ -153,13 +153,12 @@ static __always_inline void advance(struct clock *clock, u64 work)
 }
 
 /* Changes the weight of @e, but not its lag. If several CPUs do so at once, the sum agrees with the last change. */
-static __always_inline u64 set_weight(struct clock *clock, struct entity *e, u64 weight)
+static __always_inline void set_weight(struct clock *clock, struct entity *e, u64 weight)
 {
 	u64 before = __sync_lock_test_and_set(&e->weight, weight);
 
 	if (weight != before)
 		__sync_fetch_and_add(&clock->weight, (s64)(weight - before));
-	return before;
 }
 
 static __always_inline void set_lag(const struct clock *clock, struct entity *e, s64 lag, u64 weight)

@@ -125,7 +125,8 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 	const struct task_struct *waker = bpf_get_current_task_btf();
 	struct cpu_state *this = cpu_at(this_cpu);
 
-	note_sync_wakeup(this);
+	if (!this->woke_at)
+		this->woke_at = bpf_ktime_get_ns();
 	if (waker->flags & PF_EXITING || !sleeps_soon(this, waker))
 		return false;
 	/* A task that bypasses the queue may run only for a time too short to be worth a preemption. */

@@ -245,10 +245,16 @@ static __always_inline bool may_be_slower(const struct cluster *other, const str
 	return other->shared_speed < speed_of(this);
 }
 
-/* The slots of the CPUs of cluster @index, other than @this, that keep tasks. */
-static __always_inline u64 others_keep(const struct cpu_state *this, u32 index)
+/* Does @this compare its task with those of its own cluster? */
+static __always_inline bool compares_own(const struct cpu_state *this)
 {
-	return READ_ONCE(cluster_at(index)->keeping) & ~(index == this->cluster ? bit(this->slot) : 0);
+	return this->compared == this->cluster;
+}
+
+/* The slots of the CPUs of this->compared, other than @this, that keep tasks. */
+static __always_inline u64 others_keep(const struct cpu_state *this)
+{
+	return READ_ONCE(cluster_at(this->compared)->keeping) & ~(compares_own(this) ? bit(this->slot) : 0);
 }
 
 /*
@@ -267,8 +273,8 @@ static __always_inline struct cluster *next_to_compare(struct task_struct *p, st
 
 		this->compared = this->compared + 1 < nr_clusters ? this->compared + 1 : 0;
 		other = cluster_at(this->compared);
-		if (others_keep(this, this->compared) || (may_be_slower(other, this) && !is_pinned(p)) ||
-		    (this->compared != this->cluster && has_bit(waiting, this->compared)))
+		if (others_keep(this) || (may_be_slower(other, this) && !is_pinned(p)) ||
+		    (!compares_own(this) && has_bit(waiting, this->compared)))
 			return other;
 	}
 	return NULL;
@@ -304,20 +310,12 @@ __noinline bool least_waiting(struct seen_running *best __arg_nonnull, u64 dsq, 
 }
 
 /*
- * As least_waiting(), for the tasks in the queue of cluster @index or of one of its CPUs. Looking only at the first
- * task is not enough: tasks that move between clusters with their lag may keep the last one of a queue from
- * running. In its own cluster, the CPU compares the first task only.
+ * The number of tasks of a queue of this->compared that @this compares. Looking only at the first one is not
+ * enough: tasks that move between clusters with their lag may keep the last one of a queue from running.
  */
-static __always_inline void least_in(struct seen_running *best, u32 index, u32 cpu, u64 now)
+static __always_inline u32 tasks_compared(const struct cpu_state *this)
 {
-	const struct cpu_state *this = cpu_at(cpu);
-	bool own = index == this->cluster;
-	u32 most = own ? 1 : TASKS_COMPARED;
-
-	if (own && !others_keep(this, index))
-		return;
-	if (find_first_of(index, READ_ONCE(cluster_at(index)->keeping), cpu) != NO_VTIME)
-		least_waiting(best, this_first()->dsq, most, now);
+	return compares_own(this) ? 1 : TASKS_COMPARED;
 }
 
 /* Is the task that runs on @cpu, or the tasks that are bound there, worth a CPU? */
@@ -331,15 +329,15 @@ static __always_inline bool runs_worth_cpu(u32 cpu)
 }
 
 /*
- * The next CPU of cluster @index to compare with @this: one that keeps tasks or, in another cluster, any CPU if
+ * The next CPU of this->compared to compare with @this: one that keeps tasks or, in another cluster, any CPU if
  * none keeps tasks; -1: there is none.
  */
-static __always_inline s32 next_of_compared(struct cpu_state *this, u32 index)
+static __always_inline s32 next_of_compared(struct cpu_state *this)
 {
-	const struct cluster *c = cluster_at(index);
-	u64 slots = others_keep(this, index), later;
+	const struct cluster *c = cluster_at(this->compared);
+	u64 slots = others_keep(this), later;
 
-	if (!slots && index != this->cluster)
+	if (!slots && !compares_own(this))
 		slots = ~0ULL >> (CLUSTER_CPUS - c->nr_cpus);
 	if (!slots)
 		return -1;
@@ -351,25 +349,24 @@ static __always_inline s32 next_of_compared(struct cpu_state *this, u32 index)
 /*
  * A task that is worth a CPU has one wherever it runs, but a task that waits for that CPU may be bound to it: a
  * loop of nice 0, bound to one of the two CPUs of a loop of nice -19, got 0.02 of a CPU where it was due 0.44. If a
- * task that waits in cluster @index has less progress than best->progress, asks the task on its CPU to come to
- * @cpu. Each call looks at the next CPU of the cluster.
+ * task that waits in the cluster that @cpu compares has less progress than best->progress, asks the task on its CPU
+ * to come to @cpu. Each call looks at the next CPU of the cluster.
  */
-__noinline bool ask_for_room(struct seen_running *best __arg_nonnull, u32 index, u32 cpu, u64 now)
+__noinline bool ask_for_room(struct seen_running *best __arg_nonnull, u32 cpu, u64 now)
 {
-	s32 keeper = next_of_compared(cpu_at(cpu), index);
+	struct cpu_state *this = cpu_at(cpu);
+	s32 keeper = next_of_compared(this);
 	const struct task_struct *curr = keeper >= 0 ? may_move(keeper, cpu) : NULL;
 	u64 dsq = own_dsq(keeper);
-	u32 most = 1;
 
 	if (!curr || !runs_worth_cpu(keeper))
 		return false;
-	if (index != cpu_at(cpu)->cluster) {
-		find_first_of(index, bit(cpu_at(keeper)->slot), keeper);
+	if (!compares_own(this)) {
+		find_first_of(this->compared, bit(cpu_at(keeper)->slot), keeper);
 		dsq = this_first()->dsq;
-		most = TASKS_COMPARED;
 	}
 	best->to = keeper;
-	if (!least_waiting(best, dsq, most, now) ||
+	if (!least_waiting(best, dsq, tasks_compared(this), now) ||
 	    !ask_for_running(keeper, make_request(REQUEST_SEND, cpu, curr->pid, 0)))
 		return false;
 	explain(makes_room, curr->pid, cpu, keeper);
@@ -386,13 +383,15 @@ enum evened {
 };
 
 /*
- * Does @t, which runs on @cpu with @progress, stop for a task behind it that waits in @dsq, a queue of cluster
- * @index? For a task that one CPU of another cluster keeps, only if the tasks bound there weigh more than those
- * here, by the speeds of the CPUs. For a task that any CPU there may take, @t continues if it has had no more than
- * is fair there, or if the load there is less: progress lags, so all CPUs would take tasks until theirs is crowded.
+ * Does @t, which runs on @cpu with @progress, stop for a task behind it that waits in @dsq, a queue of the cluster
+ * that the CPU compares? For a task that one CPU of another cluster keeps, only if the tasks bound there weigh more
+ * than those here, by the speeds of the CPUs. For a task that any CPU there may take, @t continues if it has had no
+ * more than is fair there, or if the load there is less: progress lags, so all CPUs would take tasks until theirs
+ * is crowded.
  */
-static __always_inline bool gives_way(const struct task_state *t, u64 progress, u32 cpu, u32 index, u64 dsq)
+static __always_inline bool gives_way(const struct task_state *t, u64 progress, u32 cpu, u64 dsq)
 {
+	u32 index = cpu_at(cpu)->compared;
 	const struct cluster *own = cluster_of(cpu), *other = cluster_at(index);
 
 	if (dsq != cluster_dsq(index))
@@ -424,20 +423,19 @@ __noinline u32 even_out(struct task_struct *p __arg_trusted, const struct task_s
 	best->pid = 0;
 	best->to = cpu;
 	best->progress = progress > apart ? progress - apart : 0;
-	least_in(best, this->compared, cpu, now);
+	if ((!compares_own(this) || others_keep(this)) &&
+	    find_first_of(this->compared, READ_ONCE(other->keeping), cpu) != NO_VTIME)
+		least_waiting(best, this_first()->dsq, tasks_compared(this), now);
 	waiting = best->pid;
 	dsq = this_first()->dsq;
 	best->pid = 0;
 	if (!may_be_slower(other, this) || is_pinned(p) || !most_behind(best, this->compared, false)) {
-		if (!waiting) {
-			ask_for_room(best, this->compared, cpu, now);
-			return EVEN;
-		}
-		return gives_way(t, progress, cpu, this->compared, dsq) &&
-				       post_request(&this->request,
-						    make_request(REQUEST_PULL, this->compared, waiting, 0))
-			       ? EVEN_STOPS
-			       : EVEN;
+		if (!waiting)
+			ask_for_room(best, cpu, now);
+		else if (gives_way(t, progress, cpu, dsq) &&
+			 post_request(&this->request, make_request(REQUEST_PULL, this->compared, waiting, 0)))
+			return EVEN_STOPS;
+		return EVEN;
 	}
 	if (READ_ONCE(this->request) || is_waited_for(cpu) || !task_allowed(p, best->cpu) ||
 	    !ask_for_running(best->cpu, make_request(REQUEST_SWAP, cpu, best->pid, p->pid)))
