@@ -40,11 +40,6 @@ static __always_inline bool has_bit(u64 word, u32 nr)
 	return word >> (nr & 63) & 1;
 }
 
-static __always_inline u64 first_bit(u64 word)
-{
-	return word & -word;
-}
-
 static __always_inline void set_bit_once(u64 *word, u32 nr)
 {
 	if (!has_bit(READ_ONCE(*word), nr))
@@ -231,8 +226,7 @@ static __always_inline u64 open_speed(const struct cluster *c)
 	return (c->nr_cpus - __builtin_popcountll(READ_ONCE(c->taken))) * c->shared_speed;
 }
 
-/* Tells the simulator, which charges for shared cache lines, of an access to @c; the line belongs to the cluster's
- * first CPU. */
+/* Tells the simulator, which charges for shared cache lines, of an access to @c. */
 static __always_inline void read_cluster(const struct cluster *c)
 {
 	simulated_read(c->first_cpu);
@@ -284,7 +278,7 @@ static __always_inline bool has_waiters(const struct cpu_state *this)
 	return may_wait(this->cluster) || may_keep_tasks(this);
 }
 
-/* Clears bit @nr of @hints if no task waits in @dsq. A task that is queued meanwhile sets the bit, or is seen here.
+/* Clears bit @nr of @hints if no task waits in @dsq. A task that is queued meanwhile is seen here, or sets the bit.
  */
 static __always_inline void settle_hint(u64 *hints, u32 nr, u64 dsq)
 {

@@ -8,10 +8,7 @@
 
 #include "task.bpf.h"
 
-/*
- * If only tasks of one family competed for a CPU for this time, in ns, hardly any other task waits there: at a tick
- * of 4 ms, eight tasks take turns within that time.
- */
+/* If one family alone competed for a CPU for this time, in ns, hardly any other task waits: eight ticks of 4 ms. */
 #define ALONE_FOR (32 * NSEC_PER_MSEC)
 
 /* A family has one parent: the tasks of a process, and the processes that another one started. */
@@ -38,8 +35,7 @@ static __always_inline void note_family(struct cpu_state *this, const struct tas
 	this->family_at = now;
 }
 
-/* No family has competed for @this until @now, and no crowd has come: a time of 0 would look recent just after the
- * clock begins. */
+/* No family competes for @this yet, and no crowd has come: a time of 0 would look recent just after boot. */
 static __always_inline void init_crowd(struct cpu_state *this, u64 now)
 {
 	this->family_at = this->crowd_at = now - ALONE_FOR;

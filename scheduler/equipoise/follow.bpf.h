@@ -15,10 +15,7 @@
 #include "../timers.bpf.h"
 #include "task.bpf.h"
 
-/*
- * The time, in ns, for which a CPU is in a hurry after it last ran a task that others wait for: a half-life of
- * utilization.
- */
+/* For this time, in ns, a CPU is in a hurry after it ran a task that others wait for: utilization's half-life. */
 #define HURRY_NS (32 * NSEC_PER_MSEC)
 
 /*
@@ -52,10 +49,7 @@ static __always_inline bool follows(void)
 	return policy.frequency && machine.scales;
 }
 
-/*
- * A new task on @cpu starts with half of the spare capacity as its utilization
- * (post_init_entity_util_avg()).
- */
+/* A new task on @cpu starts with half of the spare capacity as its utilization (post_init_entity_util_avg()). */
 static __always_inline void begin_used(struct task_state *t, u32 cpu)
 {
 	t->used.last_update_time = bpf_ktime_get_ns();
@@ -115,10 +109,7 @@ static __always_inline void follow(const struct task_struct *p, struct task_stat
 	see_to_idle_cpus(cpu, now);
 }
 
-/*
- * Percent by which two capacities must differ for the kernel's fair class to treat them as
- * different (capacity_greater()).
- */
+/* In percent: the kernel's fair class ignores smaller differences of two capacities (capacity_greater()). */
 #define GREATER_PCT 105
 
 /*
@@ -177,10 +168,7 @@ static __always_inline void follow_switch(u32 cpu, struct task_struct *prev, str
 	}
 }
 
-/*
- * In an op of @cpu, which is about to switch to @t, or to idle (NULL): requests the frequency for that
- * (asking_locks).
- */
+/* In an op of @cpu, which is about to switch to @t or to idle (NULL): requests its frequency (asking_locks). */
 static __always_inline void ask_before_switch(u32 cpu, const struct task_state *t)
 {
 	cpu_util_of(cpu)->estimated = t ? estimated_util(t) : 0;

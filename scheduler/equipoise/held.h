@@ -10,20 +10,13 @@
 #include "idle.h"
 #include "wait.h"
 
-/* The number of these queues; a power of two. Each queue has the tasks of few groups, so the cost of a release
- * hardly depends on other throttled groups. */
+/* The number of these queues, a power of two, so that a release hardly depends on other throttled groups. */
 #define HELD_QUEUES 256
 
 /* The queue for the tasks that the group @share holds back. */
 static __always_inline u64 held_dsq(u32 share)
 {
 	return MAX_CLUSTERS + MAX_CPUS + (share & (HELD_QUEUES - 1));
-}
-
-/* Has @p waited for so long that it runs in spite of the limit? Many tasks may share a small quota. */
-static __always_inline bool is_overdue(const struct task_struct *p)
-{
-	return (bpf_jiffies64() - p->scx.runnable_at) * machine.tick_ns >= LONGEST_WAIT;
 }
 
 /*
@@ -37,12 +30,15 @@ static __always_inline u32 stopped_by(const struct task_struct *p, const struct 
 	return throttled_by(t->share);
 }
 
-/* The group that holds back @p, which waits or is about to wait; 0: none does. */
+/*
+ * The group that holds back @p, which waits or is about to wait; 0: none does. If many tasks share a small quota,
+ * one that has waited for LONGEST_WAIT runs in spite of the limit.
+ */
 static __always_inline u32 held_by(const struct task_struct *p, const struct task_state *t)
 {
 	u32 share = stopped_by(p, t);
 
-	return share && !is_overdue(p) ? share : 0;
+	return share && (bpf_jiffies64() - p->scx.runnable_at) * machine.tick_ns < LONGEST_WAIT ? share : 0;
 }
 
 /*
@@ -104,8 +100,7 @@ static __always_inline bool take_first(u64 dsq)
 	return scx_bpf_dsq_move_to_local(dsq, 0);
 }
 
-/* Takes the task @pid, which waits in @dsq, for @cpu. Returns false if it no longer waits there, or may be held
- * back. */
+/* Takes the task @pid in @dsq for @cpu. Returns false if it no longer waits there, or may be held back. */
 __noinline bool take_this(u64 dsq, s32 pid, u32 cpu)
 {
 	struct task_struct *p;

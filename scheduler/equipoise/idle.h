@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * Finding an idle CPU for a waking or new task.
- */
+/* Finds an idle CPU for a waking or new task. */
 #ifndef __EQUIPOISE_IDLE_H
 #define __EQUIPOISE_IDLE_H
 

@@ -118,8 +118,7 @@ static __always_inline void note_waker(struct task_state *t, const struct task_s
 	t->awaited = waker->pid && !(waker->flags & PF_KTHREAD) && !bpf_in_hardirq();
 }
 
-/* The task that runs here wakes up @p with SCX_WAKE_SYNC: is it about to sleep? Then @p finds its data in this
- * CPU's cache. */
+/* The task that runs here wakes up @p with SCX_WAKE_SYNC: is it about to sleep, so that @p stays here? */
 static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu)
 {
 	const struct task_struct *waker = bpf_get_current_task_btf();
@@ -212,8 +211,7 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, cpu == idle ? 0 : SCX_ENQ_PREEMPT);
 		return cpu;
 	}
-	/* A new task has no data in any cache, so it waits where its turn comes soonest. A debtor waits where its
-	 * debt is. */
+	/* A new task, without data in a cache, waits where its turn comes soonest, a debtor where its debt is. */
 	if ((unlike && !owes(t)) || wake_flags & SCX_WAKE_FORK)
 		prev_cpu = least_loaded(p, t, prev_cpu);
 	else
@@ -307,10 +305,7 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 		become_idle(cpu);
 }
 
-/*
- * @p starts to run: from now on it is on a clock here, and other CPUs can see what it is worth. Before, it may have
- * been sent to an idle CPU, or was taken from another cluster's queue.
- */
+/* @p starts to run. It is on no clock here yet if it was sent to an idle CPU or comes from another cluster. */
 void BPF_STRUCT_OPS(equipoise_running, struct task_struct *p)
 {
 	u32 cpu = scx_bpf_task_cpu(p);
@@ -396,8 +391,7 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 		clear_idle(cpu);
 		this->ran_past = 0;
 		WRITE_ONCE(this->charged_at, bpf_ktime_get_ns());
-		/* For a CPU that idled, the kernel does not call ops.cpu_release(). Before Linux 6.19, the tasks
-		 * that were sent here stay. */
+		/* The kernel calls no ops.cpu_release() then. Before Linux 6.19, tasks that were sent here stay. */
 		if (rt_rq_is_runnable(cpu)) {
 			set_taken(cpu);
 			scx_bpf_reenqueue_local_from_anywhere();
@@ -407,15 +401,10 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 	note_running(this, 0, 0);
 	if (asking_locks && follows())
 		ask_before_switch(cpu, NULL);
-	/* Where a task that was queued meanwhile waits, no waking task may be sent, because no other CPU could take
-	 * it. */
 	become_idle(cpu);
 }
 
-/*
- * A higher class takes this CPU. Other CPUs take the tasks that wait here, and tasks that were sent
- * here find another CPU.
- */
+/* A higher class takes this CPU. Others take the tasks that wait here; tasks that were sent here go elsewhere. */
 void BPF_STRUCT_OPS(equipoise_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
 	set_taken(cpu);
@@ -474,8 +463,8 @@ s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_t
 }
 
 /*
- * The task ends, or leaves sched_ext. If it is running, as with `chrt`, the new class has the CPU,
- * which ops.cpu_release() does not report.
+ * The task ends, or leaves sched_ext. If it is running, as with `chrt`, the new class has the CPU, which
+ * ops.cpu_release() does not report.
  */
 void BPF_STRUCT_OPS(equipoise_disable, struct task_struct *p)
 {
@@ -508,7 +497,8 @@ void BPF_STRUCT_OPS(equipoise_cgroup_exit, struct cgroup *cgrp)
 	if (!share)
 		return;
 	forget_limit(share);
-	exit_share(share);
+	/* Another group may have the share. */
+	WRITE_ONCE(share_at(share)->weight, 0);
 }
 
 void BPF_STRUCT_OPS(equipoise_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
@@ -537,8 +527,8 @@ void BPF_STRUCT_OPS(equipoise_cgroup_move, struct task_struct *p, struct cgroup 
 }
 
 /*
- * This tracepoint reports tasks of all classes, when the runqueue already counts its runnable
- * tasks. The program is attached only if frequencies are requested, as its name says.
+ * This tracepoint reports tasks of all classes, when the runqueue already counts its runnable tasks. The program is
+ * attached only if frequencies are requested, as its name says.
  */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(equipoise_frequency_switch, bool preempt, struct task_struct *prev, struct task_struct *next)

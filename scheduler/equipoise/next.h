@@ -37,8 +37,7 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, struct task_stat
 	if (first == NO_VTIME) {
 		nothing_found(this->cluster);
 		none_kept(cpu);
-		/* No task waits. The new slice appears used up, so that the next task to arrive need not wait for a
-		 * whole slice. */
+		/* The new slice appears used up, so that the next task to arrive need not wait for all of it. */
 		prev->scx.slice = (SLICE_MAX - slice_of(prev)) ?: 1;
 		return true;
 	}
@@ -101,7 +100,8 @@ static __always_inline bool still_waits(u32 cpu)
 /*
  * @cpu has nothing to run, and may be claimed from now on, unless a real-time task has it: the kernel's deadline
  * server interrupts such a task to look for one of this scheduler. A task that was queued after the CPU had looked
- * did not see the CPU idle, so the CPU looks again.
+ * did not see the CPU idle, so the CPU looks again: a waking task that is sent here could wait behind that one, and
+ * no other CPU could take it.
  */
 static __always_inline void become_idle(u32 cpu)
 {

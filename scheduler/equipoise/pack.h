@@ -29,9 +29,8 @@ __noinline s32 find_packed(u32 cpu)
 	if (others && (idle & others) == others && half) {
 		u32 found = nth_of_cluster(c, __builtin_ctzll(half));
 
-		/* Two tasks could each move to the other's core, so only the one on the higher-numbered core does.
-		 */
-		if (first_bit(cpu_at(found)->siblings) < first_bit(this->siblings))
+		/* Otherwise, two tasks could each move to the other's core. */
+		if (__builtin_ctzll(cpu_at(found)->siblings) < __builtin_ctzll(this->siblings))
 			return found;
 	}
 	bpf_for(i, 0, nr_clusters) {

@@ -24,8 +24,7 @@
  * beside a waiting one overtake its deadline within a third of that.
  */
 #define LONGEST_WAIT (10 * NSEC_PER_SEC)
-/* In ns of virtual time: no bound is needed for deadlines that are no further ahead, with which even 1000 tasks per
- * CPU wait no longer than LONGEST_WAIT. */
+/* In ns of virtual time: with deadlines no further ahead, even 1000 tasks per CPU wait no longer than that. */
 #define HARDLY_AHEAD (10 * NSEC_PER_MSEC)
 
 static __always_inline u64 find_weight(struct task_state *t)
@@ -67,8 +66,7 @@ __noinline bool weigh_bound(u32 cpu)
 	return weight;
 }
 
-/* The part that a task of @weight has in what the tasks that are bound to @this are owed together, in ns of
- * work. */
+/* The part of a task of @weight in what the tasks that are bound to @this are owed together, in ns of work. */
 static __always_inline s64 part_of_bound(const struct cpu_state *this, u64 weight)
 {
 	s64 lag = lag_of(&cluster_at(this->cluster)->clock, &this->bound), sum = READ_ONCE(this->own.weight);
@@ -221,8 +219,7 @@ static __always_inline void enter_clock(struct task_struct *p, struct task_state
 		move_to_clock(p, t, cpu, now);
 }
 
-/* The length of a turn of @p beside others, in ns: the slice that it requests (sched_attr::sched_runtime), or the
- * default one. */
+/* The length of a turn of @p beside others, in ns: the slice that it requests (sched_runtime), or the default. */
 static __always_inline u64 slice_of(const struct task_struct *p)
 {
 	return p->se.custom_slice ? p->se.slice : tunables.slice;
@@ -317,12 +314,12 @@ static __always_inline void charge_bound(u32 cpu, u64 work)
 	if (this->bound.weight)
 		__sync_fetch_and_add(&this->bound.vtime, vtime_for(work, this->bound.weight));
 	advance(&this->own, work);
+	/* They are owed nothing, because they can get no more than the CPU. */
 	if (bound_are_worth_cpu(this))
-		forget_lag(clock, &this->bound);
+		give(clock, &this->bound, -lag_of(clock, &this->bound));
 }
 
-/* Charges @p, which runs on @cpu, in virtual time for its running time since the last charge. Returns that time, in
- * ns. */
+/* Charges @p, which runs on @cpu, in virtual time. Returns its running time since the last charge, in ns. */
 __noinline u64 charge_vtime(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
@@ -347,8 +344,7 @@ __noinline u64 charge_vtime(struct task_struct *p __arg_trusted, struct task_sta
 	return ran;
 }
 
-/* Charges @p, which is @t and runs on @cpu, also against the limits of its groups. (BPF calls are at most 8 deep.)
- */
+/* Charges @p, which runs on @cpu, also against the limits of its groups. (BPF calls are at most 8 deep.) */
 static __always_inline u64 charge(struct task_struct *p, struct task_state *t, u32 cpu)
 {
 	u64 ran = charge_vtime(p, t, cpu);

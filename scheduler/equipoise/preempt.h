@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * Chooses the CPU that a waking task may preempt: one whose task has received clearly more service.
- */
+/* Chooses the CPU that a waking task may preempt: one whose task has received clearly more service. */
 #ifndef __EQUIPOISE_PREEMPT_H
 #define __EQUIPOISE_PREEMPT_H
 
@@ -34,8 +32,7 @@ static __always_inline u64 uncharged(u32 cpu, u64 now)
 	return ran > 0 ? ran : 0;
 }
 
-/* The distance of a deadline ahead of the cluster's clock. @at is in the time of @cpu's bound tasks if @bound,
- * otherwise in the cluster's. */
+/* The distance of the deadline @at, in the time of @cpu's bound tasks if @bound, ahead of the cluster's clock. */
 static __always_inline s64 distance(u32 cpu, u64 at, bool bound)
 {
 	const struct cpu_state *this = cpu_at(cpu);

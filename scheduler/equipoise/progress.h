@@ -18,8 +18,6 @@
 #define RUNS_LONG (PROGRESS_NS >> 6)
 /* The part that a tick takes from what the cluster's tasks lack if the running task has all that it asks for. */
 #define FORGET_SHIFT 6
-/* Stands for no task: larger than any progress. */
-#define NO_PROGRESS ~0ULL
 
 /* The age of the averages of @t, in ns, up to the time after which they are forgotten. */
 static __always_inline u64 age_at(const struct task_state *t, u64 now)
@@ -81,14 +79,6 @@ static __always_inline void count_progress(const struct task_state *t, u64 progr
 	WRITE_ONCE(c->lacks, lacks > 0 ? lacks : 0);
 }
 
-/* The work of a task like @t that made fair progress in its cluster, in ns: at most what one CPU can do. */
-static __always_inline u64 fair_work(const struct task_state *t)
-{
-	u64 work = service_for(fair_progress(cluster_at(t->cluster)), t->full_weight ?: 1);
-
-	return work < PROGRESS_NS ? work : PROGRESS_NS;
-}
-
 /*
  * The recent work that counts for @t if it wakes up, or is new, at @now: its fair share less the work that it
  * lacks. It lacks what it did not do of its fair share or, if that is less, of its demand: the work that it would
@@ -97,8 +87,12 @@ static __always_inline u64 fair_work(const struct task_state *t)
 __noinline u64 work_at_wakeup(const struct task_state *t __arg_nonnull, u64 now)
 {
 	u64 age = age_at(t, now), did = kept(t->did, age), slept = kept(t->slept, age) + age;
-	u64 fair = fair_work(t), due = (did << (PROGRESS_SHIFT - 10)) / (((did + slept) >> 10) + 1);
+	u64 fair = service_for(fair_progress(cluster_at(t->cluster)), t->full_weight ?: 1);
+	u64 due = (did << (PROGRESS_SHIFT - 10)) / (((did + slept) >> 10) + 1);
 
+	/* At most what one CPU can do. */
+	if (fair > PROGRESS_NS)
+		fair = PROGRESS_NS;
 	if (did > fair)
 		return did;
 	if (due > fair)

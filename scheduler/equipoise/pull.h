@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * Between clusters: work for an idle CPU, faster CPUs for tasks on slower ones, and equal progress.
- */
+/* Between clusters: work for an idle CPU, faster CPUs for tasks on slower ones, and equal progress. */
 #ifndef __EQUIPOISE_PULL_H
 #define __EQUIPOISE_PULL_H
 
@@ -157,7 +155,7 @@ __noinline bool pull_running(u32 this_cpu)
 	least = least_gain(c, this->back_at, bpf_ktime_get_ns());
 	best->pid = 0;
 	best->to = this_cpu;
-	best->progress = NO_PROGRESS;
+	best->progress = ~0ULL;
 	bpf_for(i, 0, nr_clusters)
 		if (is_faster(c, cluster_at(i)) && c->speed - cluster_at(i)->speed > least)
 			most_behind(best, i, true);

@@ -16,10 +16,7 @@
 #include "../verifier.h"
 #include "../weight.h"
 
-/*
- * The number of groups with cpu.weight, including the root, and of levels below it. Further groups
- * count as part of the group above.
- */
+/* The number of groups with cpu.weight, and of levels. Further groups count as part of the group above. */
 #define MAX_SHARES 4096
 #define MAX_SHARE_LEVELS 12
 /* The default cpu.weight, equivalent to a task of nice 0. */
@@ -96,12 +93,10 @@ __noinline s64 settle_share(u32 index)
 	return change;
 }
 
-/* The part of a group that a weight of 1 has, if it is the only one there. A sum of weights is between 3 and 2^34.
- */
+/* The part of a group that a weight of 1 has if it is the only one. A sum of weights is between 3 and 2^34. */
 #define PART_SHIFT 40
 #define FULL_PART (1ULL << PART_SHIFT)
-/* Averages are over about 2^25 ns, PELT's half-life: a shorter one would follow the periods of a thread at 60 Hz.
- */
+/* Averages are over 2^25 ns, PELT's half-life: a shorter one would follow the periods of a thread at 60 Hz. */
 #define AVERAGE_SHIFT 25
 
 /* The average part of the group @index that a weight of 1 has, at @now; FULL_PART is the whole group. */
@@ -236,12 +231,6 @@ static __always_inline s32 init_share(struct cgroup *cgrp, u32 cpu_weight, bool 
 	of->index = last_share = index;
 	of->own = true;
 	return 0;
-}
-
-/* The group that had share @index is removed: another group may have the share. */
-static __always_inline void exit_share(u32 index)
-{
-	WRITE_ONCE(share_at(index)->weight, 0);
 }
 
 /* The share that @cgrp has of its own; 0 if it has none. */

@@ -33,8 +33,7 @@ static __always_inline bool turn_is_over(struct task_struct *p, u32 cpu)
 	return true;
 }
 
-/* Sets the timer of this CPU, @cpu, for the end of the turn of @p, which has run there for @ran ns while others
- * wait. */
+/* Sets the timer of this CPU, @cpu, for the end of the turn of @p, which has run for @ran ns while others wait. */
 static __always_inline void time_turn(const struct task_struct *p, u32 cpu, u64 ran)
 {
 	struct cpu_state *this = cpu_at(cpu);

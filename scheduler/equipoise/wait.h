@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * Chooses where a task that found no idle CPU waits: in a cluster's queue, or for a CPU to which it is bound.
- */
+/* Chooses where a task that found no idle CPU waits: in a cluster's queue, or for a CPU to which it is bound. */
 #ifndef __EQUIPOISE_WAIT_H
 #define __EQUIPOISE_WAIT_H
 
@@ -42,9 +40,7 @@ __noinline u32 least_bound(struct task_struct *p __arg_trusted, const struct tas
 	return found;
 }
 
-/*
- * In percent: a smaller difference is not worth a move between caches (imbalance_pct, 117 to 125 in the kernel).
- */
+/* In percent: a smaller difference is not worth a move between caches (imbalance_pct, 117 to 125 in the kernel). */
 #define WORTH_A_MOVE_PCT 120
 
 /*
