@@ -87,7 +87,6 @@ struct cluster {
 	/* The work of the only task of a core, and of each of two that share it; 1024 on the fastest CPU. */
 	u32 speed;
 	u32 shared_speed;
-	u32 first_cpu;
 	u16 cpu[CLUSTER_CPUS];
 	/* All clusters: faster ones first, then near ones. One may be missing while the order changes. */
 	u16 order[MAX_CLUSTERS];
@@ -177,9 +176,7 @@ static __always_inline struct cluster *cluster_of(u32 cpu)
 	return cluster_at(cpu_at(cpu)->cluster);
 }
 
-/*
- * Dispatch queues: one per cluster, ordered by the cluster's clock; and one per CPU, for tasks that are bound to it
- * or to some CPUs of its cluster, ordered by the CPU's clock.
+/* The dispatch queues of a cluster, ordered by its clock, and of a CPU's bound tasks, ordered by the CPU's clock.
  */
 static __always_inline u64 cluster_dsq(u32 cluster)
 {
@@ -229,12 +226,12 @@ static __always_inline u64 open_speed(const struct cluster *c)
 /* Tells the simulator, which charges for shared cache lines, of an access to @c. */
 static __always_inline void read_cluster(const struct cluster *c)
 {
-	simulated_read(c->first_cpu);
+	simulated_read(c->cpu[0]);
 }
 
 static __always_inline void write_cluster(const struct cluster *c)
 {
-	simulated_write(c->first_cpu);
+	simulated_write(c->cpu[0]);
 }
 
 /*

@@ -120,12 +120,8 @@ static __always_inline bool spreads(const struct cluster *c)
 }
 
 /*
- * An idle CPU for @p, or -1.
- *
- * Where all CPUs are alike, the cache comes first: any idle thread next to @prev_cpu, an idle core
- * before an idle thread, and then another cache. A new task has no cache yet.
- *
- * On heterogeneous CPUs, speed comes first: an idle core anywhere before an idle thread of a faster
+ * Claims an idle CPU for @p, or returns -1. Where all CPUs are alike, the cache comes first, which a new task does
+ * not have yet. On heterogeneous CPUs, speed comes first: an idle core anywhere before an idle thread of a faster
  * core, whose sibling would be halved.
  */
 static __always_inline s32 claim_idle_cpu(struct task_struct *p, const struct task_state *t, u32 prev_cpu,

@@ -83,7 +83,7 @@ static __always_inline bool pull_for_fairness(u32 cpu, u64 request)
 	     !pull_kept(from)))
 		return false;
 	this_counters()->pulled++;
-	explain(takes_for_fairness, 0, cpu, cluster_at(from)->first_cpu);
+	explain(takes_for_fairness, 0, cpu, cluster_at(from)->cpu[0]);
 	return true;
 }
 

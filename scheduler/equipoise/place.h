@@ -14,7 +14,6 @@
 #ifndef __EQUIPOISE_PLACE_H
 #define __EQUIPOISE_PLACE_H
 
-#include "check.h"
 #include "level.h"
 #include "progress.h"
 #include "queue.h"
@@ -26,6 +25,16 @@
 #define LONGEST_WAIT (10 * NSEC_PER_SEC)
 /* In ns of virtual time: with deadlines no further ahead, even 1000 tasks per CPU wait no longer than that. */
 #define HARDLY_AHEAD (10 * NSEC_PER_MSEC)
+
+/* Set before the scheduler is loaded; otherwise the verifier removes the checks of invariants. */
+const volatile bool checks;
+
+/* Ends the scheduler with a message if @condition is false. */
+#define check(condition)                                            \
+	do {                                                        \
+		if (checks && !(condition))                         \
+			scx_bpf_error("invariant: %s", #condition); \
+	} while (0)
 
 static __always_inline u64 find_weight(struct task_state *t)
 {
@@ -337,7 +346,9 @@ __noinline u64 charge_vtime(struct task_struct *p __arg_trusted, struct task_sta
 		charge_bound(cpu, work);
 	weight = feasible_weight(t);
 	reweigh(clock_of(t), &t->fair, weight);
-	check_clock(clock_of(t), &t->fair);
+	check(t->fair.weight > 0);
+	check(READ_ONCE(clock_of(t)->weight) >= (s64)t->fair.weight);
+	check(weight_of_debtors(clock_of(t)) <= READ_ONCE(clock_of(t)->weight));
 	t->fair.vtime += vtime_for(work, weight);
 	write_cluster(c);
 	advance(&c->clock, work);

@@ -47,7 +47,7 @@ __noinline bool take_waiting(u32 cluster)
 		if (!may_wait(other))
 			continue;
 		if (take_first(cluster_dsq(other))) {
-			explain(takes_waiting, 0, bpf_get_smp_processor_id(), cluster_at(other)->first_cpu);
+			explain(takes_waiting, 0, bpf_get_smp_processor_id(), cluster_at(other)->cpu[0]);
 			return true;
 		}
 		nothing_found(other);
@@ -138,9 +138,8 @@ static __always_inline u64 least_gain(const struct cluster *c, u64 back_at, u64 
 
 /*
  * @this_cpu is idle and may take no waiting task: if slower CPUs are busy, it takes over the running task that is
- * most behind there (hperf: no fast CPU idles while a slow one works; mixed-capacity: nor while a task is too heavy
- * for its CPU). It takes over none if that would slow down the busy sibling thread of its core, or if its own task
- * comes back soon. (If that task does not, a tick of the slower CPU offers the running one, offer_running().)
+ * most behind there. It takes over none if that would slow down the busy sibling thread of its core, or if its own
+ * task comes back soon. (If that task does not, a tick of the slower CPU offers the running one, offer_running().)
  */
 __noinline bool pull_running(u32 this_cpu)
 {

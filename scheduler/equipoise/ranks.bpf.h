@@ -29,7 +29,7 @@ __noinline u32 find_cluster(u32 cpu, u32 threads)
 		any = i;
 		if (!alike(c->full_capacity, capacity))
 			continue;
-		if (cpus_share_cache(c->first_cpu, cpu))
+		if (cpus_share_cache(c->cpu[0], cpu))
 			return i;
 		of_kind = i;
 	}
@@ -53,7 +53,6 @@ static __always_inline bool join_cluster(u32 cpu)
 		nr_clusters++;
 		c->full_capacity = power_orig_of(cpu);
 		c->limit = SCHED_POWER_SCALE;
-		c->first_cpu = cpu;
 		c->worth = NOT_LEVELLED;
 	}
 	if (first == cpu)
@@ -95,7 +94,7 @@ __noinline u32 cpu_distance(u32 a, u32 b)
 static __always_inline u64 order_key(u32 from, u32 to)
 {
 	struct cluster *a = cluster_at(from), *b = cluster_at(to);
-	u64 distance = from == to ? 0 : 1 + cpu_distance(a->first_cpu, b->first_cpu);
+	u64 distance = from == to ? 0 : 1 + cpu_distance(a->cpu[0], b->cpu[0]);
 
 	return (u64)b->slowness << 32 | distance << 16 | to;
 }
@@ -124,7 +123,7 @@ __noinline bool rank_cluster(u32 index, u32 fastest)
 {
 	struct cluster *c = cluster_at(index);
 	u32 speed = SCHED_POWER_SCALE * c->capacity / fastest, slowness = 0;
-	u32 thread_speed = levels_of(c->first_cpu)->thread_speed;
+	u32 thread_speed = levels_of(c->cpu[0])->thread_speed;
 	int i;
 
 	bpf_for(i, 0, nr_clusters)
@@ -181,9 +180,9 @@ __noinline bool follow_ranks(void)
 static __always_inline void follow_limit(u32 index)
 {
 	struct cluster *c = cluster_at(index);
-	u64 full = scx_bpf_cpuperf_cap(c->first_cpu), limit, change;
+	u64 full = scx_bpf_cpuperf_cap(c->cpu[0]), limit, change;
 
-	limit = full ? actual_cpu_capacity(c->first_cpu, full) * SCHED_POWER_SCALE / full : SCHED_POWER_SCALE;
+	limit = full ? actual_cpu_capacity(c->cpu[0], full) * SCHED_POWER_SCALE / full : SCHED_POWER_SCALE;
 	change = limit > c->limit ? limit - c->limit : c->limit - limit;
 	if (!change || (change < LIMIT_STEP && limit != SCHED_POWER_SCALE))
 		return;

@@ -93,7 +93,7 @@ __noinline u64 load_for(struct task_struct *p __arg_trusted, const struct task_s
 
 /*
  * The CPU to wait for when none is idle, for a new task or where some CPUs are faster than others: @prev_cpu, or a
- * CPU of a cluster with clearly less load relative to its capacity (hperf's rule).
+ * CPU of a cluster with clearly less load relative to its capacity.
  */
 __noinline s32 least_loaded(struct task_struct *p __arg_trusted, const struct task_state *t __arg_nonnull,
 			    u32 prev_cpu)
