@@ -125,8 +125,7 @@ struct cpu_state {
 	/* The running task's task_state::after_wakeup, and the time of the first such wakeup in this turn, or 0. */
 	u64 after_wakeup;
 	u64 woke_at;
-	/* The time when the task that has gone to sleep here usually wakes up again; 0: the last one did not sleep.
-	 */
+	/* The time when the task that went to sleep here usually wakes up again; 0: the last task did not sleep. */
 	u64 back_at;
 	/* The time when the running task was last charged or, before that, the task before it stopped. */
 	u64 charged_at;
@@ -176,8 +175,7 @@ static __always_inline struct cluster *cluster_of(u32 cpu)
 	return cluster_at(cpu_at(cpu)->cluster);
 }
 
-/* The dispatch queues of a cluster, ordered by its clock, and of a CPU's bound tasks, ordered by the CPU's clock.
- */
+/* The queues of a cluster, ordered by its clock, and of a CPU's bound tasks, ordered by the CPU's clock. */
 static __always_inline u64 cluster_dsq(u32 cluster)
 {
 	return cluster;
@@ -275,8 +273,7 @@ static __always_inline bool has_waiters(const struct cpu_state *this)
 	return may_wait(this->cluster) || may_keep_tasks(this);
 }
 
-/* Clears bit @nr of @hints if no task waits in @dsq. A task that is queued meanwhile is seen here, or sets the bit.
- */
+/* Clears bit @nr of @hints if no task waits in @dsq. A task that is queued meanwhile is seen, or sets the bit. */
 static __always_inline void settle_hint(u64 *hints, u32 nr, u64 dsq)
 {
 	if (!has_bit(READ_ONCE(*hints), nr) || scx_bpf_dsq_nr_queued(dsq))

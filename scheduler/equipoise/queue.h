@@ -108,11 +108,10 @@ static __always_inline struct first_queue *this_first(void)
  */
 __noinline u64 find_first_at(u32 keeper, u32 cpu)
 {
-	const struct cpu_state *k = cpu_at(keeper);
 	u64 own = first_vtime(own_dsq(keeper), cpu);
 
 	if (own != NO_VTIME)
-		own = in_cluster_time(k, own);
+		own = in_cluster_time(cpu_at(keeper), own);
 	*this_first() = (struct first_queue){ own_dsq(keeper), own };
 	return own;
 }
