@@ -24,8 +24,8 @@
 #include "../intf.h"
 
 /*
- * The longest time for which an overdraft keeps a group throttled, in ns, as LONGEST_WAIT. A group on 64 CPUs with
- * a quota of 1 ms a second can overdraw by 256 ms before its CPUs have a tick of 4 ms.
+ * The longest time for which an overdraft keeps a group throttled, in ns, for the reason of LONGEST_WAIT (place.h).
+ * A group on 64 CPUs with a quota of 1 ms a second can overdraw by 256 ms before its CPUs have a tick of 4 ms.
  */
 #define LONGEST_DEBT (10ULL * 1000 * 1000 * 1000)
 

@@ -291,14 +291,10 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 	/* Another task is about to come for the one that goes. */
 	if (request_kind(request) == REQUEST_SWAP)
 		return;
-	if (pull_kept(this->cluster))
+	if (pull_kept(this->cluster) || (nr_clusters > 1 && pull_waiting(this->cluster)))
 		return;
-	if (nr_clusters > 1) {
-		if (pull_waiting(this->cluster))
-			return;
-		if (unlike && !asks_for_task(request))
-			pull_running(cpu);
-	}
+	if (unlike && !asks_for_task(request))
+		pull_running(cpu);
 	explain(nothing_waits, 0, cpu, __builtin_popcountll(waiting_clusters));
 	/* The CPU was claimed, but no task came. */
 	if (!prev)

@@ -443,8 +443,8 @@ __noinline u32 even_out(struct task_struct *p __arg_trusted, const struct task_s
 }
 
 /*
- * @p has stopped on @cpu: sends it where @request asked for it. Returns false if @p is not the task
- * that was asked for, may not run there, or another task has arrived there first.
+ * @p has stopped on @cpu: sends it where @request asked for it. Returns false if @p is not the task that was asked
+ * for, may not run there, or another task has arrived there first.
  */
 __noinline bool push(struct task_struct *p __arg_trusted, u32 cpu, u64 request, u64 enq_flags)
 {
