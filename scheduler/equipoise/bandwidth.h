@@ -24,9 +24,8 @@
 #include "../intf.h"
 
 /*
- * The longest time for which an overdraft keeps a group throttled, in ns: sched_ext ends a scheduler under which a
- * task waits for 30 s (scx_watchdog_timeout). A group on 64 CPUs with a quota of 1 ms a second can overdraw by 256
- * ms before its CPUs have a tick of 4 ms.
+ * The longest time for which an overdraft keeps a group throttled, in ns, for the reason of LONGEST_WAIT (place.h).
+ * A group on 64 CPUs with a quota of 1 ms a second can overdraw by 256 ms before its CPUs have a tick of 4 ms.
  */
 #define LONGEST_DEBT (10ULL * 1000 * 1000 * 1000)
 
@@ -48,7 +47,7 @@ static __always_inline bool is_limited(const struct bandwidth *b)
 
 static __always_inline bool has_run_out(const struct bandwidth *b)
 {
-	return READ_ONCE(b->left) <= 0;
+	return is_limited(b) && READ_ONCE(b->left) <= 0;
 }
 
 /*
@@ -65,11 +64,6 @@ static __always_inline void begin_bandwidth(struct bandwidth *b, u64 period_us, 
 	WRITE_ONCE(b->left, b->quota);
 	WRITE_ONCE(b->period_end, now + period);
 	WRITE_ONCE(b->period, period);
-}
-
-static __always_inline void end_bandwidth(struct bandwidth *b)
-{
-	WRITE_ONCE(b->period, 0);
 }
 
 /* The change of @left when @periods periods of @period ns begin. */

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A cluster is a set of CPUs of the same kind that share a last-level cache. Each cluster has one
- * dispatch queue, ordered by virtual time, so that there is nothing to balance among its CPUs: the
- * next free CPU takes the task that is most behind.
- *
- * One word holds a cluster's idle CPUs, so finding one does not read the state of other CPUs. A CPU
- * that passes through ops.dispatch() and finds nothing sets its bit again; the kernel's own masks
- * do that only from Linux 6.14 on.
+ * Clusters, the state of CPUs, and hints: words with a bit for each CPU or cluster that idles or has waiting tasks.
+ * A CPU that passes through ops.dispatch() and finds nothing sets its idle bit again; the kernel's own masks do
+ * that only from Linux 6.14 on.
  */
 #ifndef __EQUIPOISE_CLUSTER_H
 #define __EQUIPOISE_CLUSTER_H
@@ -44,11 +40,6 @@ static __always_inline bool has_bit(u64 word, u32 nr)
 	return word >> (nr & 63) & 1;
 }
 
-static __always_inline u64 first_bit(u64 word)
-{
-	return word & -word;
-}
-
 static __always_inline void set_bit_once(u64 *word, u32 nr)
 {
 	if (!has_bit(READ_ONCE(*word), nr))
@@ -71,47 +62,33 @@ struct cluster {
 	u64 keeping;
 	/* The CPUs that a higher scheduling class has, by their slots. */
 	u64 taken;
-	/*
-	 * The CPUs run clearly slower together than one of them would alone, because they share a limit on
-	 * frequency or power.
-	 */
+	/* The CPUs share a limit on frequency or power, which makes them clearly slower together than alone. */
 	bool held_back;
 	/* The weight that one CPU is worth (level.h), and the time of the last update, in ns. */
 	u64 worth __attribute__((aligned(64)));
 	u64 levelled_at;
 	/* The progress that tasks here lack of their share of the machine (progress.h). */
 	u64 lacks;
-	/* The weights of the running tasks that are not bound, by their CPUs' slots, as of the last tick or switch
-	 * there.
-	 */
+	/* The weights of the running tasks that are not bound, by slot, as of the last tick or switch. */
 	u32 running[CLUSTER_CPUS];
 	/* The part of each of these weights that the cluster's clock counts. */
 	u32 counted[CLUSTER_CPUS];
 	/* Immutable. */
-	u64 cpus __attribute__((aligned(64)));
-	u32 nr_cpus;
+	u32 nr_cpus __attribute__((aligned(64)));
 	/* The number of hardware threads of the cluster's cores, including those that have not joined yet. */
 	u32 promised;
-	/* The capacity at the highest frequency, and the part of it that a limit of the frequency leaves, in
-	 * 1024ths. */
+	/* The capacity at the highest frequency, and the part that a frequency limit leaves, in 1024ths. */
 	u32 full_capacity;
 	u32 limit;
-	/* The fields from here on change when a limit of any cluster's frequency does. This one is the capacity
-	 * that the limit leaves. */
+	/* These fields change when any cluster's limit does. The capacity that the limit leaves. */
 	u32 capacity;
 	/* The number of clusters that are faster. */
 	u32 slowness;
-	/* The work done in a given time, 1024 on the fastest CPU: by the only task of a core, and by each of two
-	 * that share it.
-	 */
+	/* The work of the only task of a core, and of each of two that share it; 1024 on the fastest CPU. */
 	u32 speed;
 	u32 shared_speed;
-	u32 first_cpu;
 	u16 cpu[CLUSTER_CPUS];
-	/*
-	 * All clusters: faster ones first, then near ones. While the order changes, a cluster may be missing
-	 * and another one listed twice.
-	 */
+	/* All clusters: faster ones first, then near ones. One may be missing while the order changes. */
 	u16 order[MAX_CLUSTERS];
 } __attribute__((aligned(64)));
 
@@ -123,71 +100,61 @@ bool unlike;
 u64 idle_clusters __attribute__((aligned(64)));
 u64 waiting_clusters __attribute__((aligned(64)));
 
-/* The state of a CPU. */
+/* The state of a CPU. Times are in ns. */
 struct cpu_state {
 	/* Immutable: the CPU's cluster, its slot there, and the slots of its core's hardware threads. */
 	u32 cluster;
 	u32 slot;
 	u64 siblings;
-	/* The running task, its usual running time (task_state::burst) and its progress (progress.h), in ns, as of
-	 * the last charge. */
+	/* The running task, its running time (burst_of()) and its progress (progress.h), as of the last charge. */
 	s32 pid;
+	u64 burst;
+	u64 progress;
 	/* The running task is bound to the CPU. */
 	bool runs_bound;
 	/* The running task came from another cluster, and has not been charged here yet. */
 	bool arrived;
-	u64 burst;
-	/* The usual time between the running task's first wakeup of another with SCX_WAKE_SYNC and its stop
-	 * (task_state::after_wakeup), and the time of that wakeup in this turn, 0 before it; in ns. */
-	u64 after_wakeup;
-	u64 woke_at;
-	/* The time, in ns, when the task that has gone to sleep here usually wakes up again; 0: the last task did
-	 * not sleep.
-	 */
-	u64 back_at;
-	u64 progress;
-	/* The time, in ns, when the running task was last charged or, if it has not been, the task before it
-	 * stopped. */
-	u64 charged_at;
-	/* The time, in ns, for which the CPU has run tasks that bypassed the queue since it last took a waiting
-	 * one. */
-	u64 ran_past;
 	/* The running task called sched_yield(). */
 	bool yields;
 	/* A timer ends the turn of the running task. */
 	bool turn_ends;
-	/* Whether the CPU has been asked to stop for a waking task, and the time at which a stop is next free of
-	 * charge, in ns.
-	 */
+	/* The CPU has been asked to stop for a waking task. */
 	bool asked;
+	/* The time at which a stop is next free of charge. */
 	u64 next_stop_at;
+	/* The running task's task_state::after_wakeup, and the time of the first such wakeup in this turn, or 0. */
+	u64 after_wakeup;
+	u64 woke_at;
+	/* The time when the task that went to sleep here usually wakes up again; 0: the last task did not sleep. */
+	u64 back_at;
+	/* The time when the running task was last charged or, before that, the task before it stopped. */
+	u64 charged_at;
+	/* The time for which the CPU has run tasks that bypassed the queue since it last took a waiting one. */
+	u64 ran_past;
 	/* The request for the CPU's next switch; see request.h. */
 	u64 request;
-	/* The clock of the tasks that are bound to the CPU, and the entity that stands for them all on the
-	 * cluster's clock. */
+	/* The clock of the tasks that are bound to the CPU, and their entity on the cluster's clock. */
 	struct clock own;
 	struct entity bound;
 	/* The slot to which the CPU last sent a task that may wait anywhere in a cluster. */
 	u32 sent_to;
 	/*
 	 * The family whose tasks last competed for the CPU (crowd.h), the times when one of them and when one of
-	 * another family last did, and the time when a member of a crowd last came to wait here, in ns.
+	 * another family last did, and the time when a member of a crowd last came to wait here.
 	 */
 	s32 family;
 	u64 family_at;
 	u64 others_at;
 	u64 crowd_at;
-	/* The time of the next comparison with another cluster, in ns, and the cluster compared last. */
+	/* The time of the next comparison with another cluster; the cluster and the slot there compared last. */
 	u64 look_at;
 	u32 compared;
-	/* The slot of the CPU there whose tasks were compared last. */
 	u32 compared_slot;
 	/* The cluster whose frequency limit this CPU's tick read last. */
 	u32 limit_read;
-	/* The time, in ns, when the CPU last ran a task that others wait for. */
+	/* The time when the CPU last ran a task that others wait for. */
 	u64 hurried_at;
-	/* The share for which the CPU last held back a task (held.h), until the CPU has checked that share again;
-	 * 0: none. */
+	/* The share for which the CPU last held back a task, until the CPU checks it again (held.h); 0: none. */
 	u32 held;
 } __attribute__((aligned(64)));
 
@@ -208,10 +175,7 @@ static __always_inline struct cluster *cluster_of(u32 cpu)
 	return cluster_at(cpu_at(cpu)->cluster);
 }
 
-/*
- * Dispatch queues: one per cluster, ordered by the cluster's clock; and one per CPU, for tasks that are bound to it
- * or to some CPUs of its cluster, ordered by the CPU's clock.
- */
+/* The queues of a cluster, ordered by its clock, and of a CPU's bound tasks, ordered by the CPU's clock. */
 static __always_inline u64 cluster_dsq(u32 cluster)
 {
 	return cluster;
@@ -237,21 +201,18 @@ static __always_inline bool is_faster(const struct cluster *a, const struct clus
 	return (u64)a->capacity * 100 > (u64)b->capacity * ALIKE_PCT;
 }
 
-/* The slots of the other hardware threads of @this, a CPU of @c, that are busy. */
-static __always_inline u64 busy_siblings(const struct cpu_state *this, const struct cluster *c)
+/* The slots of the other hardware threads of the core of @this that are busy. */
+static __always_inline u64 busy_siblings(const struct cpu_state *this)
 {
-	return this->siblings & ~READ_ONCE(c->idle) & ~bit(this->slot);
-}
-
-static __always_inline bool shares_core(const struct cpu_state *this, const struct cluster *c)
-{
-	return busy_siblings(this, c);
+	return this->siblings & ~READ_ONCE(cluster_at(this->cluster)->idle) & ~bit(this->slot);
 }
 
 /* The current speed of @this. */
-static __always_inline u32 speed_of(const struct cpu_state *this, const struct cluster *c)
+static __always_inline u32 speed_of(const struct cpu_state *this)
 {
-	return c->shared_speed < c->speed && shares_core(this, c) ? c->shared_speed : c->speed;
+	const struct cluster *c = cluster_at(this->cluster);
+
+	return c->shared_speed < c->speed && busy_siblings(this) ? c->shared_speed : c->speed;
 }
 
 /* The sum of the speeds of the CPUs of @c, without those that a higher class has taken. */
@@ -260,16 +221,15 @@ static __always_inline u64 open_speed(const struct cluster *c)
 	return (c->nr_cpus - __builtin_popcountll(READ_ONCE(c->taken))) * c->shared_speed;
 }
 
-/* Tells the simulator, which charges for shared cache lines, of an access to @c; the line belongs to the cluster's
- * first CPU. */
+/* Tells the simulator, which charges for shared cache lines, of an access to @c. */
 static __always_inline void read_cluster(const struct cluster *c)
 {
-	simulated_read(c->first_cpu);
+	simulated_read(c->cpu[0]);
 }
 
 static __always_inline void write_cluster(const struct cluster *c)
 {
-	simulated_write(c->first_cpu);
+	simulated_write(c->cpu[0]);
 }
 
 /*
@@ -288,33 +248,51 @@ static __always_inline bool may_wait(u32 cluster)
 }
 
 /*
- * This CPU found nothing to run in @cluster's queue, though a task that may not run here may wait
- * there for others.
- */
-static __always_inline void nothing_found(u32 cluster)
-{
-	if (scx_bpf_dsq_nr_queued(cluster_dsq(cluster)))
-		return;
-	clear_bit_once(&waiting_clusters, cluster);
-	if (scx_bpf_dsq_nr_queued(cluster_dsq(cluster)))
-		set_bit_once(&waiting_clusters, cluster);
-}
-
-/*
  * A task waits in @cpu's own queue, or will soon. The CPU may have become idle meanwhile. A CPU that becomes idle
  * first sets its idle bit and then checks whether it keeps tasks. The order here is the reverse, so that at least
  * one of the two sees what the other did.
  */
-static __always_inline void keeps_tasks(u32 cpu, const struct cpu_state *this, struct cluster *c)
+static __always_inline void keeps_tasks(u32 cpu)
 {
+	const struct cpu_state *this = cpu_at(cpu);
+	struct cluster *c = cluster_at(this->cluster);
+
 	set_bit_once(&c->keeping, this->slot);
 	if (has_bit(READ_ONCE(c->idle), this->slot))
 		kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
-static __always_inline bool may_keep_tasks(const struct cpu_state *this, const struct cluster *c)
+static __always_inline bool may_keep_tasks(const struct cpu_state *this)
 {
-	return has_bit(READ_ONCE(c->keeping), this->slot);
+	return has_bit(READ_ONCE(cluster_at(this->cluster)->keeping), this->slot);
+}
+
+/* May tasks wait for @this or its cluster? */
+static __always_inline bool has_waiters(const struct cpu_state *this)
+{
+	return may_wait(this->cluster) || may_keep_tasks(this);
+}
+
+/* Clears bit @nr of @hints if no task waits in @dsq. A task that is queued meanwhile is seen, or sets the bit. */
+static __always_inline void settle_hint(u64 *hints, u32 nr, u64 dsq)
+{
+	if (!has_bit(READ_ONCE(*hints), nr) || scx_bpf_dsq_nr_queued(dsq))
+		return;
+	__sync_fetch_and_and(hints, ~bit(nr));
+	if (scx_bpf_dsq_nr_queued(dsq))
+		set_bit_once(hints, nr);
+}
+
+/* A CPU found nothing to run in @cluster's queue, where tasks may still wait for others. */
+static __always_inline void nothing_found(u32 cluster)
+{
+	settle_hint(&waiting_clusters, cluster, cluster_dsq(cluster));
+}
+
+/* As nothing_found(), for the own queue of @cpu. */
+static __always_inline void none_kept(u32 cpu)
+{
+	settle_hint(&cluster_of(cpu)->keeping, cpu_at(cpu)->slot, own_dsq(cpu));
 }
 
 /* A higher scheduling class has @cpu until the CPU again runs, or looks for, a task of this scheduler. */
@@ -335,29 +313,14 @@ static __always_inline void clear_taken(const struct cpu_state *this)
 	clear_bit_once(&cluster_at(this->cluster)->taken, this->slot);
 }
 
-static __always_inline u32 nr_kept(u32 cpu)
-{
-	return scx_bpf_dsq_nr_queued(own_dsq(cpu));
-}
-
-/* No task that waits for @cpu alone may run on the CPU that searched its queue. */
-static __always_inline void none_kept(u32 cpu, const struct cpu_state *this, struct cluster *c)
-{
-	if (nr_kept(cpu))
-		return;
-	clear_bit_once(&c->keeping, this->slot);
-	if (nr_kept(cpu))
-		set_bit_once(&c->keeping, this->slot);
-}
-
 /*
- * Updates the hint that tells whether @c, which is @cluster, has idle CPUs. Another CPU may change c->idle
- * meanwhile, so a CPU that has changed the hint checks it again: the last change is then correct.
+ * Updates the hint that tells whether @cluster has idle CPUs. Another CPU may change them meanwhile, so a CPU that
+ * has changed the hint checks it again: the last change is then correct.
  */
-static __always_inline void settle_idle_hint(const struct cluster *c, u32 cluster)
+static __always_inline void settle_idle_hint(u32 cluster)
 {
 	for (int i = 0; i < 4; i++) {
-		bool idle = READ_ONCE(c->idle);
+		bool idle = READ_ONCE(cluster_at(cluster)->idle);
 
 		if (idle == has_bit(READ_ONCE(idle_clusters), cluster))
 			return;
@@ -379,7 +342,7 @@ __noinline bool set_idle(u32 cpu)
 	idle = __sync_fetch_and_or(&c->idle, me) | me;
 	if ((idle & this->siblings) == this->siblings)
 		__sync_fetch_and_or(&c->idle_cores, this->siblings);
-	settle_idle_hint(c, this->cluster);
+	settle_idle_hint(this->cluster);
 	return true;
 }
 
@@ -396,21 +359,8 @@ static __always_inline bool clear_idle(u32 cpu)
 	idle = __sync_fetch_and_and(&c->idle, ~me);
 	__sync_fetch_and_and(&c->idle_cores, ~this->siblings);
 	if (!(idle & ~me))
-		settle_idle_hint(c, this->cluster);
+		settle_idle_hint(this->cluster);
 	return idle & me;
-}
-
-/*
- * Makes @this send its task @pid to @to, if @to is still idle. Claims @to, so that no other task is sent there.
- */
-static __always_inline bool send_to_idle(struct cpu_state *this, s32 pid, u32 to)
-{
-	if (READ_ONCE(this->request) || !clear_idle(to))
-		return false;
-	if (post_request(&this->request, make_request(REQUEST_SEND, to, pid, 0)))
-		return true;
-	kick_cpu(to, SCX_KICK_IDLE);
-	return false;
 }
 
 /* The task of @request does not come, so the CPU that was claimed for it looks for another task. */
@@ -418,6 +368,17 @@ static __always_inline void drop_request(u64 request)
 {
 	if (asks_for_task(request))
 		kick_cpu(request_target(request), SCX_KICK_IDLE);
+}
+
+/* Makes @this send its task @pid to @to, which has been claimed for it. */
+static __always_inline bool send_to_claimed(struct cpu_state *this, s32 pid, u32 to)
+{
+	u64 request = make_request(REQUEST_SEND, to, pid, 0);
+
+	if (post_request(&this->request, request))
+		return true;
+	drop_request(request);
+	return false;
 }
 
 #endif /* __EQUIPOISE_CLUSTER_H */

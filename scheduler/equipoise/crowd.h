@@ -8,10 +8,7 @@
 
 #include "task.bpf.h"
 
-/*
- * If only tasks of one family competed for a CPU for this time, in ns, hardly any other task waits there: at a tick
- * of 4 ms, eight tasks take turns within that time.
- */
+/* If one family alone competed for a CPU for this time, in ns, hardly any other task waits: eight ticks of 4 ms. */
 #define ALONE_FOR (32 * NSEC_PER_MSEC)
 
 /* A family has one parent: the tasks of a process, and the processes that another one started. */
@@ -38,8 +35,7 @@ static __always_inline void note_family(struct cpu_state *this, const struct tas
 	this->family_at = now;
 }
 
-/* No family has competed for @this until @now, and no crowd has come: a time of 0 would look recent just after the
- * clock begins. */
+/* No family competes for @this yet, and no crowd has come: a time of 0 would look recent just after boot. */
 static __always_inline void init_crowd(struct cpu_state *this, u64 now)
 {
 	this->family_at = this->crowd_at = now - ALONE_FOR;
@@ -49,13 +45,6 @@ static __always_inline void init_crowd(struct cpu_state *this, u64 now)
 static __always_inline bool is_crowded(const struct cpu_state *this, u64 now)
 {
 	return (s64)(now - READ_ONCE(this->crowd_at)) < (s64)ALONE_FOR;
-}
-
-/* The task that runs on @this wakes up another with SCX_WAKE_SYNC. */
-static __always_inline void note_sync_wakeup(struct cpu_state *this)
-{
-	if (!this->woke_at)
-		this->woke_at = bpf_ktime_get_ns();
 }
 
 /*
@@ -87,10 +76,9 @@ static __always_inline bool sleeps_soon(const struct cpu_state *this, const stru
  * crowd? In a crowd the waker continues (a waker that goes to sleep instead is one half of a pair, each of which
  * waits for the other), and only tasks of the family of both competed for @cpu lately.
  *
- * A member of a crowd keeps the lag with which it went to sleep, as every task does under EEVDF, and gets no credit
- * for having slept: the later its turn comes, the more messages it finds. Its share stays the same. (On two CPUs,
- * hackbench -g 8 makes 9,000 switches instead of 16,000.) Among tasks of other families a task gets the credit: a
- * thread that draws what another one sends would be late otherwise.
+ * A member of a crowd preempts no task, because the later its turn comes, the more messages it finds; its share
+ * stays the same. (On two CPUs, hackbench -g 8 makes 9,000 switches instead of 16,000.) Beside tasks of other
+ * families it preempts: a thread that draws what another one sends would be late otherwise.
  */
 static __always_inline bool is_in_crowd(const struct task_struct *p, u32 cpu, u64 now)
 {

@@ -27,10 +27,7 @@
 
 #include <scx/common.bpf.h>
 
-/*
- * Weights are in 1024ths of the kernel's weights, in which nice 0 is 1024: nice 0 is 1 << WEIGHT_SHIFT, and its
- * virtual time passes as fast as time.
- */
+/* Weights are in 1024ths of the kernel's: nice 0 is 1 << WEIGHT_SHIFT, and its virtual time passes like time. */
 #define WEIGHT_SHIFT 20
 /* More service than anything is ever owed, in ns; keeps products within 64 bits. */
 #define MOST_SERVICE NSEC_PER_SEC
@@ -46,8 +43,8 @@ struct clock {
 	/* The sum of the weights on this clock, including those of the debtors. */
 	s64 weight;
 	/*
-	 * The debtors, as one entity: the sum of their weights in the lower DEBTORS_SHIFT bits, the number of times
-	 * that they have left together above these, and the mean of their virtual times.
+	 * The debtors, as one entity: the sum of their weights in the lower DEBTORS_SHIFT bits, above these their
+	 * round, the number of times that they have left together; and the mean of their virtual times.
 	 */
 	u64 debtors;
 	u64 debtors_vtime;
@@ -57,16 +54,16 @@ struct entity {
 	u64 vtime;
 	/* 0: the entity is on no clock, or is one of the debtors. */
 	u64 weight;
-	/* For a debtor that left, until it comes back: its weight, and the debtors' round. For another entity: the
-	 * service that it was owed when it left, in ns of work. */
+	/* For a debtor that left, until it comes back: its weight, and the debtors' round. */
 	u64 left_at;
-	s64 left_with;
 	u32 round;
+	/* For another entity: the service that it was owed when it left, in ns of work. */
+	s64 left_with;
 };
 
 static __always_inline bool is_before(u64 a, u64 b)
 {
-	return b == NO_VTIME ? a != NO_VTIME : a != NO_VTIME && (s64)(a - b) < 0;
+	return a != NO_VTIME && (b == NO_VTIME || (s64)(a - b) < 0);
 }
 
 /* The virtual time for @work ns at @weight. */
@@ -139,8 +136,7 @@ static __always_inline void dismiss_debtors(struct clock *clock)
 		owe(clock, lag_at(clock, vtime, weight));
 }
 
-/* Advances @clock for @work ns of its entities' work. The addend is rounded, so that the clock keeps up with them.
- */
+/* Advances @clock for @work ns of its entities' work, rounded, so that the clock keeps up with them. */
 static __always_inline void advance(struct clock *clock, u64 work)
 {
 	s64 weight = READ_ONCE(clock->weight);
@@ -153,13 +149,12 @@ static __always_inline void advance(struct clock *clock, u64 work)
 }
 
 /* Changes the weight of @e, but not its lag. If several CPUs do so at once, the sum agrees with the last change. */
-static __always_inline u64 set_weight(struct clock *clock, struct entity *e, u64 weight)
+static __always_inline void set_weight(struct clock *clock, struct entity *e, u64 weight)
 {
 	u64 before = __sync_lock_test_and_set(&e->weight, weight);
 
 	if (weight != before)
 		__sync_fetch_and_add(&clock->weight, (s64)(weight - before));
-	return before;
 }
 
 static __always_inline void set_lag(const struct clock *clock, struct entity *e, s64 lag, u64 weight)
@@ -203,12 +198,6 @@ static __always_inline void bring(struct clock *clock, struct entity *e, s64 lag
 		return;
 	owe(clock, -lag);
 	__sync_fetch_and_add(&e->vtime, -(u64)vtime_of_lag(lag, weight));
-}
-
-/* Forgets the lag of @e. The other entities get what @e was owed. */
-static __always_inline void forget_lag(struct clock *clock, struct entity *e)
-{
-	give(clock, e, -lag_of(clock, e));
 }
 
 /*
@@ -257,8 +246,7 @@ static __always_inline void leave(struct clock *clock, struct entity *e, s64 mos
 	u64 weight, debtors;
 
 	if (lag >= 0) {
-		set_weight(clock, e, 0);
-		owe(clock, lag);
+		take_off(clock, e);
 		e->left_with = lag < most ? lag : most;
 		return;
 	}

@@ -15,27 +15,17 @@
 #include "../timers.bpf.h"
 #include "task.bpf.h"
 
-/*
- * The time, in ns, for which a CPU is in a hurry after it last ran a task that others wait for: a half-life of
- * utilization.
- */
+/* For this time, in ns, a CPU is in a hurry after it ran a task that others wait for: utilization's half-life. */
 #define HURRY_NS (32 * NSEC_PER_MSEC)
 
 /*
- * Do tasks wait for @cpu? Then the CPU has no time to spare, although only a part of what these tasks need counts
- * as utilization yet. schedutil uses the average of runnable tasks for that ("sched/fair, cpufreq: Introduce
- * 'runnable boosting'", Linux 6.5).
- */
-static __always_inline bool is_waited_on(u32 cpu)
-{
-	struct cpu_state *this = cpu_at(cpu);
-
-	return may_wait(this->cluster) || may_keep_tasks(this, cluster_at(this->cluster));
-}
-
-/*
  * Utilization of a CPU's fair tasks; 100 % if tasks wait for the CPU, or if it recently ran a task that another
- * task had woken or created. Such tasks are links of a chain: while one runs, the tasks that wait for it sleep, so
+ * task had woken or created.
+ *
+ * Only a part of what waiting tasks need counts as utilization yet. schedutil uses the average of runnable tasks
+ * for that ("sched/fair, cpufreq: Introduce 'runnable boosting'", Linux 6.5).
+ *
+ * Tasks that others woke are links of a chain: while one runs, the tasks that wait for it sleep, so
  * all of them look light, and the lighter the slower they run. The threads of streamcluster wait for each other at
  * barriers: a lower frequency makes them look lighter, which lowers the frequency further. The kernel has such a
  * rule for tasks that wait for a disk (schedutil's iowait boost). A task that is woken by a timer or a device has
@@ -43,8 +33,10 @@ static __always_inline bool is_waited_on(u32 cpu)
  */
 static __always_inline u64 util_in_hurry(u32 cpu)
 {
+	const struct cpu_state *this = cpu_at(cpu);
+
 	if (tunables.prefer != PREFER_POWER &&
-	    (is_waited_on(cpu) || time_before(bpf_ktime_get_ns(), cpu_at(cpu)->hurried_at + HURRY_NS)))
+	    (has_waiters(this) || time_before(bpf_ktime_get_ns(), this->hurried_at + HURRY_NS)))
 		return cpu_scale(cpu);
 	return cpu_util_cfs(cpu);
 }
@@ -57,10 +49,7 @@ static __always_inline bool follows(void)
 	return policy.frequency && machine.scales;
 }
 
-/*
- * A new task on @cpu starts with half of the spare capacity as its utilization
- * (post_init_entity_util_avg()).
- */
+/* A new task on @cpu starts with half of the spare capacity as its utilization (post_init_entity_util_avg()). */
 static __always_inline void begin_used(struct task_state *t, u32 cpu)
 {
 	t->used.last_update_time = bpf_ktime_get_ns();
@@ -106,8 +95,10 @@ static __always_inline void note_hurry(const struct task_state *t, u32 cpu, u64 
  * quarter of the highest frequency that average would take three times as long to rise. Since Linux 5.1 the kernel
  * scales time instead ("sched/fair: Update scale invariance of PELT").
  */
-static __always_inline void follow(const struct task_struct *p, struct task_state *t, u32 cpu, u64 now)
+static __always_inline void follow(const struct task_struct *p, struct task_state *t, u32 cpu)
 {
+	u64 now = bpf_ktime_get_ns();
+
 	if (t) {
 		note_hurry(t, cpu, now);
 		note_used(p, t, cpu, now);
@@ -115,20 +106,19 @@ static __always_inline void follow(const struct task_struct *p, struct task_stat
 	}
 	update_cpu_util(cpu, now);
 	update_frequency(cpu, now);
+	see_to_idle_cpus(cpu, now);
 }
 
-/*
- * Percent by which two capacities must differ for the kernel's fair class to treat them as
- * different (capacity_greater()).
- */
+/* In percent: the kernel's fair class ignores smaller differences of two capacities (capacity_greater()). */
 #define GREATER_PCT 105
 
 /*
  * Checks at a tick whether @cpu runs slower than it requests: a core boosts less while other cores
  * boost. If there is no other cache to move to, the answer does not matter.
  */
-static __always_inline void note_boost(struct cluster *c, u32 cpu)
+static __always_inline void note_boost(u32 cpu)
 {
+	struct cluster *c = cluster_of(cpu);
 	bool held_back;
 
 	if (unlike || nr_clusters == 1 || tunables.prefer != PREFER_BALANCED)
@@ -145,12 +135,10 @@ CPU_TIMERS(util_timers);
 static int run_util_tick(void *timers, int *key, struct scheduler_timer *timer)
 {
 	u32 cpu = bpf_get_smp_processor_id();
-	u64 now = bpf_ktime_get_ns();
 
 	if (!outranks_fair(cpu_util_of(cpu)->running))
 		return 0;
-	follow(NULL, NULL, cpu, now);
-	see_to_idle_cpus(cpu, now);
+	follow(NULL, NULL, cpu);
 	bpf_timer_start(&timer->timer, machine.tick_ns, BPF_F_TIMER_CPU_PIN);
 	return 0;
 }
@@ -180,10 +168,7 @@ static __always_inline void follow_switch(u32 cpu, struct task_struct *prev, str
 	}
 }
 
-/*
- * In an op of @cpu, which is about to switch to @t, or to idle (NULL): requests the frequency for that
- * (asking_locks).
- */
+/* In an op of @cpu, which is about to switch to @t or to idle (NULL): requests its frequency (asking_locks). */
 static __always_inline void ask_before_switch(u32 cpu, const struct task_state *t)
 {
 	cpu_util_of(cpu)->estimated = t ? estimated_util(t) : 0;
@@ -198,10 +183,8 @@ static __always_inline s32 init_follow(u32 cpu)
 		return 0;
 	init_cpu_util(cpu, bpf_ktime_get_ns());
 	err = init_timer(&util_timers, cpu);
-	if (err)
-		return err;
 	set_timer(&util_timers, cpu, run_util_tick);
-	return init_frequency(cpu);
+	return err ?: init_frequency(cpu);
 }
 
 #endif /* __EQUIPOISE_FOLLOW_H */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tasks of throttled groups (throttle.bpf.h) wait in queues that no CPU takes from until the group may run again.
- *
- * A task that is running when its group is throttled moves to such a queue when it stops, at the next tick. A
- * waiting task moves when it becomes the first of its queue, before a CPU takes it.
+ * Tasks of throttled groups (throttle.bpf.h) wait in queues that no CPU takes from until the group may run again. A
+ * running task moves to such a queue when it stops, at the next tick; a waiting task when it is the first of its
+ * queue, before a CPU takes it.
  */
 #ifndef __EQUIPOISE_HELD_H
 #define __EQUIPOISE_HELD_H
@@ -11,25 +10,13 @@
 #include "idle.h"
 #include "wait.h"
 
-/* The number of these queues; a power of two. Each queue has the tasks of few groups, so the cost of a release
- * hardly depends on other throttled groups. */
+/* The number of these queues, a power of two, so that a release hardly depends on other throttled groups. */
 #define HELD_QUEUES 256
 
 /* The queue for the tasks that the group @share holds back. */
 static __always_inline u64 held_dsq(u32 share)
 {
 	return MAX_CLUSTERS + MAX_CPUS + (share & (HELD_QUEUES - 1));
-}
-
-/*
- * A task that has waited for this time, in ns, runs in spite of the limit: sched_ext ends a scheduler under which a
- * task waits for 30 s, as would happen if many tasks shared a small quota.
- */
-#define LONGEST_HELD LONGEST_WAIT
-
-static __always_inline bool is_overdue(const struct task_struct *p)
-{
-	return (bpf_jiffies64() - p->scx.runnable_at) * machine.tick_ns >= LONGEST_HELD;
 }
 
 /*
@@ -43,12 +30,15 @@ static __always_inline u32 stopped_by(const struct task_struct *p, const struct 
 	return throttled_by(t->share);
 }
 
-/* The group that holds back @p, which waits or is about to wait; 0: none does. */
+/*
+ * The group that holds back @p, which waits or is about to wait; 0: none does. If many tasks share a small quota,
+ * one that has waited for LONGEST_WAIT runs in spite of the limit.
+ */
 static __always_inline u32 held_by(const struct task_struct *p, const struct task_state *t)
 {
 	u32 share = stopped_by(p, t);
 
-	return share && !is_overdue(p) ? share : 0;
+	return share && (bpf_jiffies64() - p->scx.runnable_at) * machine.tick_ns < LONGEST_WAIT ? share : 0;
 }
 
 /*
@@ -110,8 +100,7 @@ static __always_inline bool take_first(u64 dsq)
 	return scx_bpf_dsq_move_to_local(dsq, 0);
 }
 
-/* Takes the task @pid, which waits in @dsq, for @cpu. Returns false if it no longer waits there, or may be held
- * back. */
+/* Takes the task @pid in @dsq for @cpu. Returns false if it no longer waits there, or may be held back. */
 __noinline bool take_this(u64 dsq, s32 pid, u32 cpu)
 {
 	struct task_struct *p;
@@ -133,14 +122,11 @@ __noinline bool take_this(u64 dsq, s32 pid, u32 cpu)
 /* @p waits for @cpu, or near it: wakes an idle CPU for it. Returns false if it may use none. */
 __noinline bool call_for(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu)
 {
-	struct cpu_state *this = cpu_at(cpu);
 	s32 idle;
 
-	if (t->bound_to) {
-		keeps_tasks(cpu, this, cluster_at(this->cluster));
+	announce(t, cpu);
+	if (t->bound_to)
 		return true;
-	}
-	somebody_waits(this->cluster);
 	idle = claim_idle_cpu(p, t, cpu, false);
 	if (idle >= 0)
 		kick_cpu(idle, SCX_KICK_IDLE);
@@ -160,7 +146,6 @@ __noinline bool release_held(u32 share)
 	bpf_for_each(scx_dsq, p, held_dsq(share), 0) {
 		struct task_state *t = task_of(p);
 		u32 by = held_by(p, t), cpu;
-		u64 dsq;
 
 		if (by && held_dsq(by) != held_dsq(share))
 			scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, held_dsq(by), 0);
@@ -168,9 +153,8 @@ __noinline bool release_held(u32 share)
 			continue;
 		t->used.last_update_time = now;
 		cpu = place(p, t, scx_bpf_task_cpu(p), now);
-		dsq = t->bound_to ? own_dsq(cpu) : cluster_dsq(cpu_at(cpu)->cluster);
 		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, deadline_of(t, request_of(p, t)));
-		if (scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq, 0))
+		if (scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, queue_of(t, cpu), 0))
 			call_for(p, t, cpu);
 	}
 	return true;
@@ -187,12 +171,11 @@ static int run_refill(void *timers, int *share, struct scheduler_timer *timer)
 static __always_inline void init_refill(struct cgroup *cgrp)
 {
 	u32 share = own_share(cgrp);
-	struct scheduler_timer *timer = bpf_map_lookup_elem(&refills, &share);
 
-	if (!share || !timer)
+	if (!share)
 		return;
-	bpf_timer_init(&timer->timer, &refills, CLOCK_MONOTONIC);
-	bpf_timer_set_callback(&timer->timer, run_refill);
+	init_timer(&refills, share);
+	set_timer(&refills, share, run_refill);
 }
 
 /* The limit of @cgrp, which has a timer, changes or is set for the first time; see limit_share(). */

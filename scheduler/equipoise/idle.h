@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * Finding an idle CPU for a waking or new task.
- */
+/* Finds an idle CPU for a waking or new task. */
 #ifndef __EQUIPOISE_IDLE_H
 #define __EQUIPOISE_IDLE_H
 
 #include "level.h"
 #include "task.bpf.h"
 
-/* Claims one of @idle, the idle CPUs of @cluster, for @p, whose affinity is restricted. Returns -1 if @p may use
- * none. */
+/* Claims one of @idle, the idle CPUs of @cluster, for @p. Returns -1 if @p may use none. */
 __noinline s32 claim_allowed(struct task_struct *p __arg_trusted, u32 cluster, u64 idle)
 {
 	forget_origin(cluster);
@@ -20,10 +17,8 @@ __noinline s32 claim_allowed(struct task_struct *p __arg_trusted, u32 cluster, u
 	bpf_for(slot, 0, c->nr_cpus) {
 		u32 cpu = nth_of_cluster(c, slot);
 
-		if (has_bit(idle, slot) && task_allowed(p, cpu) && clear_idle(cpu)) {
-			explain(idle, p->pid, cpu, scx_bpf_task_cpu(p), c->capacity);
+		if (has_bit(idle, slot) && task_allowed(p, cpu) && clear_idle(cpu))
 			return cpu;
-		}
 	}
 	return -1;
 }
@@ -37,8 +32,8 @@ static __always_inline u64 idle_of(const struct cluster *c, bool cores)
 }
 
 /*
- * Claims one of @idle, the idle CPUs of @cluster, for @p: @prev_cpu if it is among them. Returns -1
- * if another CPU claims it first.
+ * Claims one of @idle, the idle CPUs of @cluster, for @p: @prev_cpu if it is among them. Returns -1 if @p may use
+ * none, or if another CPU claims it first.
  */
 __noinline s32 claim_of(struct task_struct *p __arg_trusted, const struct task_state *t __arg_nonnull, u32 cluster,
 			u32 prev_cpu, u64 idle)
@@ -48,26 +43,18 @@ __noinline s32 claim_of(struct task_struct *p __arg_trusted, const struct task_s
 	forget_origin(idle);
 	struct cluster *c = cluster_at(cluster);
 	struct cpu_state *prev = cpu_at(prev_cpu);
-	u32 slot;
+	s32 cpu;
 
 	if (!idle)
 		return -1;
-	if (is_bound_in(p, t, cluster)) {
-		if (prev->cluster == cluster && has_bit(idle, prev->slot) && task_allowed(p, prev_cpu) &&
-		    clear_idle(prev_cpu)) {
-			explain(idle, p->pid, prev_cpu, prev_cpu, c->capacity);
-			return prev_cpu;
-		}
-		return claim_allowed(p, cluster, idle);
-	}
-	slot = __builtin_ctzll(idle);
+	cpu = nth_of_cluster(c, __builtin_ctzll(idle));
 	if (prev->cluster == cluster && has_bit(idle, prev->slot))
-		slot = prev->slot;
-	slot = nth_of_cluster(c, slot);
-	if (!clear_idle(slot))
-		return -1;
-	explain(idle, p->pid, slot, prev_cpu, c->capacity);
-	return slot;
+		cpu = prev_cpu;
+	if (!task_allowed(p, cpu) || !clear_idle(cpu))
+		cpu = is_bound_in(p, t, cluster) ? claim_allowed(p, cluster, idle) : -1;
+	if (cpu >= 0)
+		explain(idle, p->pid, cpu, prev_cpu, c->capacity);
+	return cpu;
 }
 
 static __always_inline s32 claim_in(struct task_struct *p, const struct task_state *t, u32 cluster, u32 prev_cpu,
@@ -77,22 +64,6 @@ static __always_inline s32 claim_in(struct task_struct *p, const struct task_sta
 
 	read_cluster(c);
 	return claim_of(p, t, cluster, prev_cpu, idle_of(c, cores));
-}
-
-/* Claims an idle core of @cluster, otherwise an idle thread. */
-static __always_inline s32 claim_beside(struct task_struct *p, const struct task_state *t, u32 cluster,
-					u32 prev_cpu)
-{
-	const struct cluster *c = cluster_at(cluster);
-	u64 idle;
-	s32 cpu;
-
-	read_cluster(c);
-	idle = idle_of(c, false);
-	if (!idle)
-		return -1;
-	cpu = claim_of(p, t, cluster, prev_cpu, idle & READ_ONCE(c->idle_cores));
-	return cpu >= 0 ? cpu : claim_of(p, t, cluster, prev_cpu, idle);
 }
 
 /* Searches all clusters for an idle CPU, faster clusters first, then nearer ones. */
@@ -149,12 +120,8 @@ static __always_inline bool spreads(const struct cluster *c)
 }
 
 /*
- * An idle CPU for @p, or -1.
- *
- * Where all CPUs are alike, the cache comes first: any idle thread next to @prev_cpu, an idle core
- * before an idle thread, and then another cache. A new task has no cache yet.
- *
- * On heterogeneous CPUs, speed comes first: an idle core anywhere before an idle thread of a faster
+ * Claims an idle CPU for @p, or returns -1. Where all CPUs are alike, the cache comes first, which a new task does
+ * not have yet. On heterogeneous CPUs, speed comes first: an idle core anywhere before an idle thread of a faster
  * core, whose sibling would be halved.
  */
 static __always_inline s32 claim_idle_cpu(struct task_struct *p, const struct task_state *t, u32 prev_cpu,
@@ -164,7 +131,9 @@ static __always_inline s32 claim_idle_cpu(struct task_struct *p, const struct ta
 	s32 cpu;
 
 	if (!unlike && !is_new) {
-		cpu = claim_beside(p, t, cluster, prev_cpu);
+		cpu = claim_in(p, t, cluster, prev_cpu, true);
+		if (cpu < 0)
+			cpu = claim_of(p, t, cluster, prev_cpu, READ_ONCE(cluster_at(cluster)->idle));
 		if (cpu >= 0 || nr_clusters == 1)
 			return cpu;
 	}

@@ -27,10 +27,7 @@
 /* The level is an average over 8 ticks, because each tick sees only some of the tasks that nap. */
 #define LEVEL_SHIFT 3
 
-/*
- * A CPU's search for a cluster's level, or the machine's. Its state is in memory because the verifier checks loops
- * for each value of a variable.
- */
+/* A CPU's search for a level, in memory because the verifier checks loops for each value of a variable. */
 struct level {
 	/* The weight of the tasks that are not worth a CPU, and the number of CPUs for them. */
 	s64 weight;
@@ -55,10 +52,10 @@ static __always_inline void write_if_other(u32 *to, u32 value)
 		WRITE_ONCE(*to, value);
 }
 
-/* @this runs a task of @weight that is not bound, of which the cluster's clock counts @counted; a @weight of 0: it
- * runs no such task. */
-static __always_inline void note_running(const struct cpu_state *this, struct cluster *c, u32 weight, u32 counted)
+/* @this runs a task of @weight that is not bound, of which the cluster's clock counts @counted; 0: no such task. */
+static __always_inline void note_running(const struct cpu_state *this, u32 weight, u32 counted)
 {
+	struct cluster *c = cluster_at(this->cluster);
 	u32 slot = this->slot & (CLUSTER_CPUS - 1);
 
 	write_if_other(&c->running[slot], weight);

@@ -118,19 +118,18 @@ static __always_inline void note_waker(struct task_state *t, const struct task_s
 	t->awaited = waker->pid && !(waker->flags & PF_KTHREAD) && !bpf_in_hardirq();
 }
 
-/* The task that runs here wakes up @p with SCX_WAKE_SYNC: is it about to sleep? Then @p finds its data in this
- * CPU's cache. */
+/* The task that runs here wakes up @p with SCX_WAKE_SYNC: is it about to sleep, so that @p stays here? */
 static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu)
 {
 	const struct task_struct *waker = bpf_get_current_task_btf();
 	struct cpu_state *this = cpu_at(this_cpu);
-	struct cluster *c = cluster_at(this->cluster);
 
-	note_sync_wakeup(this);
+	if (!this->woke_at)
+		this->woke_at = bpf_ktime_get_ns();
 	if (waker->flags & PF_EXITING || !sleeps_soon(this, waker))
 		return false;
 	/* A task that bypasses the queue may run only for a time too short to be worth a preemption. */
-	if (this->ran_past >= tunables.preempt_after && (may_wait(this->cluster) || may_keep_tasks(this, c)))
+	if (this->ran_past >= tunables.preempt_after && has_waiters(this))
 		return false;
 	if (!task_allowed(p, this_cpu) || is_waited_for(this_cpu))
 		return false;
@@ -152,7 +151,7 @@ __noinline u32 wait_or_preempt(struct task_struct *p __arg_trusted, struct task_
 
 	cpu = place(p, t, cpu, now);
 	at_once = !t->bound_to && is_worth_cpu(cluster_of(cpu), t->full_weight);
-	set_deadline(p, t, request_of(p, t));
+	set_deadline(p, t, 0);
 	found = at_once ? find_preemptible(p, t, cpu, now, true) : -1;
 	at_once = found >= 0;
 	if (!at_once && sync && is_in_crowd(p, cpu, now))
@@ -168,7 +167,7 @@ __noinline u32 wait_or_preempt(struct task_struct *p __arg_trusted, struct task_
 	if (found >= 0 && t->bound_to && (u32)found != cpu) {
 		cpu = found;
 		enter_clock(p, t, cpu, now);
-		set_deadline(p, t, request_of(p, t));
+		set_deadline(p, t, 0);
 	}
 	if (at_once) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | found, SLICE_MAX, enq_flags | SCX_ENQ_PREEMPT);
@@ -212,8 +211,7 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, cpu == idle ? 0 : SCX_ENQ_PREEMPT);
 		return cpu;
 	}
-	/* A new task has no data in any cache, so it waits where its turn comes soonest. A debtor waits where its
-	 * debt is. */
+	/* A new task, without data in a cache, waits where its turn comes soonest, a debtor where its debt is. */
 	if ((unlike && !owes(t)) || wake_flags & SCX_WAKE_FORK)
 		prev_cpu = least_loaded(p, t, prev_cpu);
 	else
@@ -259,7 +257,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 	if (!is_pinned(p) && READ_ONCE(idle_clusters))
 		idle = unlike ? claim_idle_cpu(p, t, cpu, false) : claim_in(p, t, this->cluster, cpu, false);
 	to = place(p, t, cpu, bpf_ktime_get_ns());
-	set_deadline(p, t, request_of(p, t));
+	set_deadline(p, t, 0);
 	queue_up(p, t, to, enq_flags);
 	if (idle >= 0)
 		kick_cpu(idle, SCX_KICK_IDLE);
@@ -293,24 +291,17 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 	/* Another task is about to come for the one that goes. */
 	if (request_kind(request) == REQUEST_SWAP)
 		return;
-	if (pull_kept(this->cluster))
+	if (pull_kept(this->cluster) || (nr_clusters > 1 && pull_waiting(this->cluster)))
 		return;
-	if (nr_clusters > 1) {
-		if (pull_waiting(this->cluster))
-			return;
-		if (unlike && !asks_for_task(request))
-			pull_running(cpu);
-	}
+	if (unlike && !asks_for_task(request))
+		pull_running(cpu);
 	explain(nothing_waits, 0, cpu, __builtin_popcountll(waiting_clusters));
 	/* The CPU was claimed, but no task came. */
 	if (!prev)
 		become_idle(cpu);
 }
 
-/*
- * @p starts to run: from now on it is on a clock here, and other CPUs can see what it is worth. Before, it may have
- * been sent to an idle CPU, or was taken from another cluster's queue.
- */
+/* @p starts to run. It is on no clock here yet if it was sent to an idle CPU or comes from another cluster. */
 void BPF_STRUCT_OPS(equipoise_running, struct task_struct *p)
 {
 	u32 cpu = scx_bpf_task_cpu(p);
@@ -353,28 +344,26 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 	struct cpu_state *this = cpu_at(cpu);
-	struct cluster *c = cluster_at(this->cluster);
 	struct task_state *t = task_of(p);
-	u64 request, used;
 	bool waits, over;
 
 	if (!t)
 		return;
-	find_forgotten(cpu, this, c);
-	follow_tick(p, t, cpu);
-	note_boost(c, cpu);
+	find_forgotten(cpu);
+	follow_limits(this);
+	if (follows())
+		follow(p, t, cpu);
+	note_boost(cpu);
 	charge_running(p, t, cpu);
 	update_level(this->cluster, this->charged_at);
-	used = ran_of(p) % slice_of(p);
-	request = request_of(p, t);
-	set_deadline(p, t, request > used ? request - used : 0);
+	set_deadline(p, t, ran_of(p) % slice_of(p));
 	waits = others_wait(cpu);
-	count_progress(c, t, this->progress, waits);
+	count_progress(t, this->progress, waits);
 	over = waits && turn_is_over(p, cpu);
 	if (waits && !over)
 		time_turn(p, cpu, ran_of(p));
 	if (!is_to_move(p, t, cpu)) {
-		u32 evened = evens_out(p, t, cpu);
+		u32 evened = even_out(p, t, cpu);
 
 		if (evened == EVEN_SWAPS || (evened == EVEN && !over && !stopped_by(p, t)))
 			return;
@@ -392,33 +381,26 @@ bool BPF_STRUCT_OPS(equipoise_yield, struct task_struct *from, struct task_struc
 void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 {
 	struct cpu_state *this = cpu_at(cpu);
-	struct cluster *c = cluster_at(this->cluster);
 
 	clear_taken(this);
 	if (!idle) {
 		clear_idle(cpu);
 		this->ran_past = 0;
 		WRITE_ONCE(this->charged_at, bpf_ktime_get_ns());
-		/* For a CPU that idled, the kernel does not call ops.cpu_release(). Before Linux 6.19, the tasks
-		 * that were sent here stay. */
+		/* The kernel calls no ops.cpu_release() then. Before Linux 6.19, tasks that were sent here stay. */
 		if (rt_rq_is_runnable(cpu)) {
 			set_taken(cpu);
 			scx_bpf_reenqueue_local_from_anywhere();
 		}
 		return;
 	}
-	note_running(this, c, 0, 0);
+	note_running(this, 0, 0);
 	if (asking_locks && follows())
 		ask_before_switch(cpu, NULL);
-	/* Where a task that was queued meanwhile waits, no waking task may be sent, because no other CPU could take
-	 * it. */
 	become_idle(cpu);
 }
 
-/*
- * A higher class takes this CPU. Other CPUs take the tasks that wait here, and tasks that were sent
- * here find another CPU.
- */
+/* A higher class takes this CPU. Others take the tasks that wait here; tasks that were sent here go elsewhere. */
 void BPF_STRUCT_OPS(equipoise_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
 	set_taken(cpu);
@@ -477,20 +459,19 @@ s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_t
 }
 
 /*
- * The task ends, or leaves sched_ext. If it is running, as with `chrt`, the new class has the CPU,
- * which ops.cpu_release() does not report.
+ * The task ends, or leaves sched_ext. If it is running, as with `chrt`, the new class has the CPU, which
+ * ops.cpu_release() does not report.
  */
 void BPF_STRUCT_OPS(equipoise_disable, struct task_struct *p)
 {
 	struct task_state *t = task_of(p);
-	u32 cpu = scx_bpf_task_cpu(p);
 
 	if (t) {
 		leave_clock(t);
 		count_runnable(t, false);
 	}
 	if (scx_bpf_task_running(p))
-		set_taken(cpu);
+		set_taken(scx_bpf_task_cpu(p));
 }
 
 /* This op is not sleepable, because it sets the callback of a group's timer, which iterates over a queue. */
@@ -509,9 +490,11 @@ void BPF_STRUCT_OPS(equipoise_cgroup_exit, struct cgroup *cgrp)
 {
 	u32 share = own_share(cgrp);
 
-	if (share)
-		forget_limit(share);
-	exit_share(cgrp);
+	if (!share)
+		return;
+	forget_limit(share);
+	/* Another group may have the share. */
+	WRITE_ONCE(share_at(share)->weight, 0);
 }
 
 void BPF_STRUCT_OPS(equipoise_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
@@ -540,8 +523,8 @@ void BPF_STRUCT_OPS(equipoise_cgroup_move, struct task_struct *p, struct cgroup 
 }
 
 /*
- * This tracepoint reports tasks of all classes, when the runqueue already counts its runnable
- * tasks. The program is attached only if frequencies are requested, as its name says.
+ * This tracepoint reports tasks of all classes, when the runqueue already counts its runnable tasks. The program is
+ * attached only if frequencies are requested, as its name says.
  */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(equipoise_frequency_switch, bool preempt, struct task_struct *prev, struct task_struct *next)

@@ -25,7 +25,6 @@ __noinline bool keeps_cpu(const struct task_state *t __arg_nonnull, u32 cpu)
 __noinline bool goes_on(struct task_struct *prev __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
-	struct cluster *c = cluster_at(this->cluster);
 	bool yields = this->yields;
 	u64 deadline, first;
 
@@ -33,13 +32,12 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, struct task_stat
 	if (READ_ONCE(this->request))
 		return false;
 	charge_running(prev, t, cpu);
-	set_deadline(prev, t, request_of(prev, t));
+	set_deadline(prev, t, 0);
 	first = find_first_queue(cpu);
 	if (first == NO_VTIME) {
 		nothing_found(this->cluster);
-		none_kept(cpu, this, c);
-		/* No task waits. The new slice appears used up, so that the next task to arrive need not wait for a
-		 * whole slice. */
+		none_kept(cpu);
+		/* The new slice appears used up, so that the next task to arrive need not wait for all of it. */
 		prev->scx.slice = (SLICE_MAX - slice_of(prev)) ?: 1;
 		return true;
 	}
@@ -60,18 +58,16 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, struct task_stat
 static __always_inline bool take_next(u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
-	struct cluster *c = cluster_at(this->cluster);
-	u64 dsq = cluster_dsq(this->cluster);
+	u64 cluster = cluster_dsq(this->cluster), dsq = cluster;
 
 	this->ran_past = 0;
 	/* Reading a task takes as long as moving it, so compare tasks only where there is a choice. */
-	if ((may_keep_tasks(this, c) || stranded_in(c)) && find_first_queue(cpu) != NO_VTIME)
+	if ((may_keep_tasks(this) || stranded_in(cluster_at(this->cluster))) && find_first_queue(cpu) != NO_VTIME)
 		dsq = this_first()->dsq;
 	if (take_first(dsq))
 		return true;
-	if (may_keep_tasks(this, c))
-		none_kept(cpu, this, c);
-	if (dsq != cluster_dsq(this->cluster) && take_first(cluster_dsq(this->cluster)))
+	none_kept(cpu);
+	if (dsq != cluster && take_first(cluster))
 		return true;
 	/* A CPU may find its queue empty before the kernel inserts the task, and clear the bit. */
 	return take_first(own_dsq(cpu));
@@ -87,7 +83,7 @@ static __always_inline bool pull_for_fairness(u32 cpu, u64 request)
 	     !pull_kept(from)))
 		return false;
 	this_counters()->pulled++;
-	explain(takes_for_fairness, 0, cpu, cluster_at(from)->first_cpu);
+	explain(takes_for_fairness, 0, cpu, cluster_at(from)->cpu[0]);
 	return true;
 }
 
@@ -95,19 +91,17 @@ static __always_inline bool pull_for_fairness(u32 cpu, u64 request)
 static __always_inline bool still_waits(u32 cpu)
 {
 	const struct cpu_state *this = cpu_at(cpu);
-	struct cluster *c = cluster_at(this->cluster);
 
-	if (may_keep_tasks(this, c))
-		none_kept(cpu, this, c);
-	if (may_wait(this->cluster))
-		nothing_found(this->cluster);
-	return (may_keep_tasks(this, c) || may_wait(this->cluster)) && find_first_queue(cpu) != NO_VTIME;
+	none_kept(cpu);
+	nothing_found(this->cluster);
+	return has_waiters(this) && find_first_queue(cpu) != NO_VTIME;
 }
 
 /*
  * @cpu has nothing to run, and may be claimed from now on, unless a real-time task has it: the kernel's deadline
  * server interrupts such a task to look for one of this scheduler. A task that was queued after the CPU had looked
- * did not see the CPU idle, so the CPU looks again.
+ * did not see the CPU idle, so the CPU looks again: a waking task that is sent here could wait behind that one, and
+ * no other CPU could take it.
  */
 static __always_inline void become_idle(u32 cpu)
 {

@@ -29,9 +29,8 @@ __noinline s32 find_packed(u32 cpu)
 	if (others && (idle & others) == others && half) {
 		u32 found = nth_of_cluster(c, __builtin_ctzll(half));
 
-		/* Two tasks could each move to the other's core, so only the one on the higher-numbered core does.
-		 */
-		if (first_bit(cpu_at(found)->siblings) < first_bit(this->siblings))
+		/* Otherwise, two tasks could each move to the other's core. */
+		if (__builtin_ctzll(cpu_at(found)->siblings) < __builtin_ctzll(this->siblings))
 			return found;
 	}
 	bpf_for(i, 0, nr_clusters) {
@@ -57,7 +56,7 @@ static __always_inline bool pack_running(struct task_struct *p, const struct tas
 	    READ_ONCE(this->request))
 		return false;
 	to = find_packed(cpu);
-	if (to < 0 || !task_allowed(p, to) || !send_to_idle(this, p->pid, to))
+	if (to < 0 || !task_allowed(p, to) || !clear_idle(to) || !send_to_claimed(this, p->pid, to))
 		return false;
 	this_counters()->power_placed++;
 	explain(packs, p->pid, to, cpu, t->burst_so_far);

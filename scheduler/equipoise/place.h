@@ -14,7 +14,6 @@
 #ifndef __EQUIPOISE_PLACE_H
 #define __EQUIPOISE_PLACE_H
 
-#include "check.h"
 #include "level.h"
 #include "progress.h"
 #include "queue.h"
@@ -24,9 +23,18 @@
  * beside a waiting one overtake its deadline within a third of that.
  */
 #define LONGEST_WAIT (10 * NSEC_PER_SEC)
-/* In ns of virtual time: no bound is needed for deadlines that are no further ahead, with which even 1000 tasks per
- * CPU wait no longer than LONGEST_WAIT. */
+/* In ns of virtual time: with deadlines no further ahead, even 1000 tasks per CPU wait no longer than that. */
 #define HARDLY_AHEAD (10 * NSEC_PER_MSEC)
+
+/* Set before the scheduler is loaded; otherwise the verifier removes the checks of invariants. */
+const volatile bool checks;
+
+/* Ends the scheduler with a message if @condition is false. */
+#define check(condition)                                            \
+	do {                                                        \
+		if (checks && !(condition))                         \
+			scx_bpf_error("invariant: %s", #condition); \
+	} while (0)
 
 static __always_inline u64 find_weight(struct task_state *t)
 {
@@ -67,8 +75,7 @@ __noinline bool weigh_bound(u32 cpu)
 	return weight;
 }
 
-/* The part that a task of @weight has in what the tasks that are bound to @this are owed together, in ns of
- * work. */
+/* The part of a task of @weight in what the tasks that are bound to @this are owed together, in ns of work. */
 static __always_inline s64 part_of_bound(const struct cpu_state *this, u64 weight)
 {
 	s64 lag = lag_of(&cluster_at(this->cluster)->clock, &this->bound), sum = READ_ONCE(this->own.weight);
@@ -92,15 +99,15 @@ __noinline bool bring_to_bound(u32 cpu, s64 lag, bool leaves)
 	struct clock *clock = &cluster_at(this->cluster)->clock;
 	bool only = leaves ? !bound_weight(cpu) : !READ_ONCE(this->bound.weight);
 
-	if (only && leaves)
+	/* While the lag moves, the set has the weight of its other tasks or, if there are none, of this task. */
+	if (only != leaves)
+		weigh_bound(cpu);
+	if (only)
 		give(clock, &this->bound, lag);
-	else if (!only && !leaves)
+	else
 		bring(clock, &this->bound, lag);
-	weigh_bound(cpu);
-	if (only && !leaves)
-		give(clock, &this->bound, lag);
-	else if (!only && leaves)
-		bring(clock, &this->bound, lag);
+	if (only == leaves)
+		weigh_bound(cpu);
 	return only;
 }
 
@@ -113,7 +120,7 @@ static __always_inline s64 take_bound_along(struct task_state *t)
 	u64 weight = t->fair.weight ?: READ_ONCE(t->fair.left_at);
 	s64 lag;
 
-	if (!weight || !t->bound_to)
+	if (!weight)
 		return end_lag(t);
 	lag = part_of_bound(cpu_at(t->bound_to - 1), weight);
 	lag += end_lag(t);
@@ -221,8 +228,7 @@ static __always_inline void enter_clock(struct task_struct *p, struct task_state
 		move_to_clock(p, t, cpu, now);
 }
 
-/* The length of a turn of @p beside others, in ns: the slice that it requests (sched_attr::sched_runtime), or the
- * default one. */
+/* The length of a turn of @p beside others, in ns: the slice that it requests (sched_runtime), or the default. */
 static __always_inline u64 slice_of(const struct task_struct *p)
 {
 	return p->se.custom_slice ? p->se.slice : tunables.slice;
@@ -265,23 +271,26 @@ __noinline u64 deadline_of(const struct task_state *t __arg_nonnull, u64 request
 	return (s64)(deadline - now) > (s64)most ? now + most : deadline;
 }
 
-/* Sets the deadline by which queues order @p, with @request ns to go. */
-static __always_inline void set_deadline(struct task_struct *p, struct task_state *t, u64 request)
+/* Sets the deadline by which queues order @p, which has had @done ns of what it asks for. */
+static __always_inline void set_deadline(struct task_struct *p, struct task_state *t, u64 done)
 {
-	p->scx.dsq_vtime = deadline_of(t, request);
+	u64 request = request_of(p, t);
+
+	p->scx.dsq_vtime = deadline_of(t, request > done ? request - done : 0);
 }
 
 /* Publishes the values of @p, which runs on @this or begins to, for other CPUs. */
 static __always_inline void show_running(struct cpu_state *this, const struct task_struct *p,
 					 const struct task_state *t)
 {
+	bool arrived = t->cluster != this->cluster;
+
 	WRITE_ONCE(this->pid, p->pid);
 	WRITE_ONCE(this->burst, burst_of(t));
-	WRITE_ONCE(this->arrived, t->cluster != this->cluster);
+	WRITE_ONCE(this->arrived, arrived);
 	WRITE_ONCE(this->runs_bound, t->bound_to);
 	WRITE_ONCE(this->progress, progress_of(t, this->charged_at));
-	note_running(this, cluster_at(this->cluster), t->bound_to ? 0 : t->full_weight,
-		     t->cluster == this->cluster ? t->fair.weight : 0);
+	note_running(this, t->bound_to ? 0 : t->full_weight, arrived ? 0 : t->fair.weight);
 }
 
 /*
@@ -291,18 +300,16 @@ static __always_inline void show_running(struct cpu_state *this, const struct ta
 static __always_inline void begin_turn(struct task_struct *p, struct task_state *t, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
+	const struct cluster *c = cluster_at(this->cluster);
 
 	this->after_wakeup = t->after_wakeup;
 	this->woke_at = 0;
 	if (!t->fair.weight) {
 		move_to_clock(p, t, cpu, this->charged_at);
-		set_deadline(p, t, request_of(p, t));
+		set_deadline(p, t, 0);
 	}
-	if (t->cluster != this->cluster) {
-		const struct cluster *c = cluster_at(this->cluster);
-
+	if (t->cluster != this->cluster)
 		p->scx.dsq_vtime = READ_ONCE(c->clock.now) + vtime_for(tunables.slice, READ_ONCE(c->worth));
-	}
 	show_running(this, p, t);
 }
 
@@ -316,18 +323,18 @@ static __always_inline void charge_bound(u32 cpu, u64 work)
 	if (this->bound.weight)
 		__sync_fetch_and_add(&this->bound.vtime, vtime_for(work, this->bound.weight));
 	advance(&this->own, work);
+	/* They are owed nothing, because they can get no more than the CPU. */
 	if (bound_are_worth_cpu(this))
-		forget_lag(clock, &this->bound);
+		give(clock, &this->bound, -lag_of(clock, &this->bound));
 }
 
-/* Charges @p, which runs on @cpu, in virtual time for its running time since the last charge. Returns that time, in
- * ns. */
+/* Charges @p, which runs on @cpu, in virtual time. Returns its running time since the last charge, in ns. */
 __noinline u64 charge_vtime(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
 	u64 now = bpf_ktime_get_ns(), ran = p->se.sum_exec_runtime - t->seen;
-	u64 work = ran * speed_of(this, c) / SCHED_POWER_SCALE, weight;
+	u64 work = ran * speed_of(this) / SCHED_POWER_SCALE, weight;
 
 	WRITE_ONCE(this->charged_at, now);
 	t->seen += ran;
@@ -339,15 +346,16 @@ __noinline u64 charge_vtime(struct task_struct *p __arg_trusted, struct task_sta
 		charge_bound(cpu, work);
 	weight = feasible_weight(t);
 	reweigh(clock_of(t), &t->fair, weight);
-	check_clock(clock_of(t), &t->fair);
+	check(t->fair.weight > 0);
+	check(READ_ONCE(clock_of(t)->weight) >= (s64)t->fair.weight);
+	check(weight_of_debtors(clock_of(t)) <= READ_ONCE(clock_of(t)->weight));
 	t->fair.vtime += vtime_for(work, weight);
 	write_cluster(c);
 	advance(&c->clock, work);
 	return ran;
 }
 
-/* Charges @p, which is @t and runs on @cpu, also against the limits of its groups. (BPF calls are at most 8 deep.)
- */
+/* Charges @p, which runs on @cpu, also against the limits of its groups. (BPF calls are at most 8 deep.) */
 static __always_inline u64 charge(struct task_struct *p, struct task_state *t, u32 cpu)
 {
 	u64 ran = charge_vtime(p, t, cpu);

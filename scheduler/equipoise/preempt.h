@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * Chooses the CPU that a waking task may preempt: one whose task has received clearly more service.
- */
+/* Chooses the CPU that a waking task may preempt: one whose task has received clearly more service. */
 #ifndef __EQUIPOISE_PREEMPT_H
 #define __EQUIPOISE_PREEMPT_H
 
@@ -34,8 +32,7 @@ static __always_inline u64 uncharged(u32 cpu, u64 now)
 	return ran > 0 ? ran : 0;
 }
 
-/* The distance of a deadline ahead of the cluster's clock. @at is in the time of @cpu's bound tasks if @bound,
- * otherwise in the cluster's. */
+/* The distance of the deadline @at, in the time of @cpu's bound tasks if @bound, ahead of the cluster's clock. */
 static __always_inline s64 distance(u32 cpu, u64 at, bool bound)
 {
 	const struct cpu_state *this = cpu_at(cpu);
@@ -126,16 +123,12 @@ struct seen_running {
 	u32 cpu;
 	/* The cluster that is searched. */
 	u32 cluster;
-	union {
-		u64 progress;
-		s64 ahead;
-	};
-	union {
-		/* The next CPU of its cluster to look at. */
-		u32 slot;
-		/* The CPU that asks for the task. */
-		u32 to;
-	};
+	/* The slot to look at next. */
+	u32 slot;
+	/* The CPU that asks for the task. */
+	u32 to;
+	u64 progress;
+	s64 ahead;
 };
 
 struct seen_running seen_running[MAX_CPUS];

@@ -18,8 +18,6 @@
 #define RUNS_LONG (PROGRESS_NS >> 6)
 /* The part that a tick takes from what the cluster's tasks lack if the running task has all that it asks for. */
 #define FORGET_SHIFT 6
-/* Stands for no task: larger than any progress. */
-#define NO_PROGRESS ~0ULL
 
 /* The age of the averages of @t, in ns, up to the time after which they are forgotten. */
 static __always_inline u64 age_at(const struct task_state *t, u64 now)
@@ -65,12 +63,13 @@ static __always_inline u64 fair_progress(const struct cluster *c)
 }
 
 /*
- * Counts what @t, which has made @progress when a tick finds it running on a CPU of @c, lacks of its share of the
- * machine. If other tasks wait (@waits), or @t goes on for long, it asks for more than it gets. Otherwise it has
- * all that it asks for, and the cluster's tasks lack less.
+ * Counts what @t, which has made @progress when a tick finds it running, lacks of its share of the machine. If
+ * other tasks wait (@waits), or @t goes on for long, it asks for more than it gets. Otherwise it has all that it
+ * asks for, and the cluster's tasks lack less.
  */
-static __always_inline void count_progress(struct cluster *c, const struct task_state *t, u64 progress, bool waits)
+static __always_inline void count_progress(const struct task_state *t, u64 progress, bool waits)
 {
+	struct cluster *c = cluster_at(t->cluster);
 	s64 lacks = READ_ONCE(c->lacks);
 
 	if (waits || t->burst_so_far > RUNS_LONG)
@@ -80,30 +79,20 @@ static __always_inline void count_progress(struct cluster *c, const struct task_
 	WRITE_ONCE(c->lacks, lacks > 0 ? lacks : 0);
 }
 
-/* The work of a task like @t that made fair progress in its cluster, in ns: at most what one CPU can do. */
-static __always_inline u64 fair_work(const struct task_state *t)
-{
-	u64 work = service_for(fair_progress(cluster_at(t->cluster)), t->full_weight ?: 1);
-
-	return work < PROGRESS_NS ? work : PROGRESS_NS;
-}
-
-/* The work that a task which @did work and @slept for these times, in ns, would have done if it had always had the
- * fastest CPU. */
-static __always_inline u64 demanded_work(u64 did, u64 slept)
-{
-	return (did << (PROGRESS_SHIFT - 10)) / (((did + slept) >> 10) + 1);
-}
-
 /*
- * The recent work that counts for @t, which wakes up or is new, and @did work and @slept for these times, in ns:
- * its fair share less the work that it lacks. It lacks what it did not do of its fair share or, if that is less, of
- * its demand. A task that did more than its fair share has what it did.
+ * The recent work that counts for @t if it wakes up, or is new, at @now: its fair share less the work that it
+ * lacks. It lacks what it did not do of its fair share or, if that is less, of its demand: the work that it would
+ * have done on the fastest CPU, alone. A task that did more than its fair share has what it did.
  */
-__noinline u64 work_at_wakeup(const struct task_state *t __arg_nonnull, u64 did, u64 slept)
+__noinline u64 work_at_wakeup(const struct task_state *t __arg_nonnull, u64 now)
 {
-	u64 fair = fair_work(t), due = demanded_work(did, slept);
+	u64 age = age_at(t, now), did = kept(t->did, age), slept = kept(t->slept, age) + age;
+	u64 fair = service_for(fair_progress(cluster_at(t->cluster)), t->full_weight ?: 1);
+	u64 due = (did << (PROGRESS_SHIFT - 10)) / (((did + slept) >> 10) + 1);
 
+	/* At most what one CPU can do. */
+	if (fair > PROGRESS_NS)
+		fair = PROGRESS_NS;
 	if (did > fair)
 		return did;
 	if (due > fair)
@@ -111,22 +100,14 @@ __noinline u64 work_at_wakeup(const struct task_state *t __arg_nonnull, u64 did,
 	return fair - (due - did);
 }
 
-/* The progress of @t, which has slept, if it wakes up at @now. */
-static __always_inline u64 progress_at_wakeup(const struct task_state *t, u64 now)
-{
-	u64 age = age_at(t, now);
-
-	return vtime_for(work_at_wakeup(t, kept(t->did, age), kept(t->slept, age) + age), t->full_weight ?: 1);
-}
-
 static __always_inline void begin_work(struct task_state *t, u64 now)
 {
 	u64 age = age_at(t, now);
 
+	t->recent = work_at_wakeup(t, now);
 	t->did = kept(t->did, age);
 	t->slept = kept(t->slept, age) + age;
 	t->nap = towards(t->nap, age);
-	t->recent = work_at_wakeup(t, t->did, t->slept);
 	t->recent_at = now;
 }
 

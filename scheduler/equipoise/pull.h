@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * Between clusters: work for an idle CPU, faster CPUs for tasks on slower ones, and equal progress.
- */
+/* Between clusters: work for an idle CPU, faster CPUs for tasks on slower ones, and equal progress. */
 #ifndef __EQUIPOISE_PULL_H
 #define __EQUIPOISE_PULL_H
 
@@ -27,7 +25,7 @@ __noinline bool pull_kept(u32 cluster)
 			explain(takes_kept, 0, bpf_get_smp_processor_id(), cpu);
 			return true;
 		}
-		none_kept(cpu, cpu_at(cpu), c);
+		none_kept(cpu);
 	}
 	return false;
 }
@@ -49,7 +47,7 @@ __noinline bool take_waiting(u32 cluster)
 		if (!may_wait(other))
 			continue;
 		if (take_first(cluster_dsq(other))) {
-			explain(takes_waiting, 0, bpf_get_smp_processor_id(), cluster_at(other)->first_cpu);
+			explain(takes_waiting, 0, bpf_get_smp_processor_id(), cluster_at(other)->cpu[0]);
 			return true;
 		}
 		nothing_found(other);
@@ -91,7 +89,7 @@ static __always_inline const struct task_struct *may_move(u32 cpu, u32 to)
  */
 __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster, bool arrived)
 {
-	u32 speed = speed_of(cpu_at(best->to), cluster_of(best->to));
+	u32 speed = speed_of(cpu_at(best->to));
 	struct cluster *c = cluster_at(cluster);
 	int slot;
 
@@ -101,7 +99,7 @@ __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster
 		const struct task_struct *curr;
 
 		if (has_bit(READ_ONCE(c->idle), slot) || READ_ONCE(other->request) ||
-		    (READ_ONCE(other->arrived) && !arrived) || speed_of(other, c) >= speed)
+		    (READ_ONCE(other->arrived) && !arrived) || speed_of(other) >= speed)
 			continue;
 		curr = may_move(cpu, best->to);
 		if (!curr || READ_ONCE(other->progress) >= best->progress)
@@ -140,24 +138,23 @@ static __always_inline u64 least_gain(const struct cluster *c, u64 back_at, u64 
 
 /*
  * @this_cpu is idle and may take no waiting task: if slower CPUs are busy, it takes over the running task that is
- * most behind there (hperf: no fast CPU idles while a slow one works; mixed-capacity: nor while a task is too heavy
- * for its CPU). It takes over none if that would slow down the busy sibling thread of its core, or if its own task
- * comes back soon. (If that task does not, a tick of the slower CPU offers the running one, offer_running().)
+ * most behind there. It takes over none if that would slow down the busy sibling thread of its core, or if its own
+ * task comes back soon. (If that task does not, a tick of the slower CPU offers the running one, offer_running().)
  */
 __noinline bool pull_running(u32 this_cpu)
 {
-	struct seen_running *best = &seen_running[this_cpu & (MAX_CPUS - 1)];
+	struct seen_running *best = this_seen_running();
 	struct cpu_state *this = cpu_at(this_cpu);
 	struct cluster *c = cluster_at(this->cluster);
 	u64 least;
 	int i;
 
-	if (shares_core(this, c))
+	if (busy_siblings(this))
 		return false;
 	least = least_gain(c, this->back_at, bpf_ktime_get_ns());
 	best->pid = 0;
 	best->to = this_cpu;
-	best->progress = NO_PROGRESS;
+	best->progress = ~0ULL;
 	bpf_for(i, 0, nr_clusters)
 		if (is_faster(c, cluster_at(i)) && c->speed - cluster_at(i)->speed > least)
 			most_behind(best, i, true);
@@ -169,81 +166,54 @@ __noinline bool pull_running(u32 this_cpu)
 }
 
 /*
- * Sends @p, which runs on @cpu, to one of @idle, the idle CPUs of @c. Returns that CPU, or -1 if @p may use none of
- * them.
- */
-__noinline s32 send_to_one_of(struct task_struct *p __arg_trusted, u32 cpu, u32 cluster, u64 idle)
-{
-	struct cluster *c = cluster_at(cluster);
-	int slot;
-
-	if (!idle)
-		return -1;
-	bpf_for(slot, 0, c->nr_cpus) {
-		u32 to = nth_of_cluster(c, slot);
-
-		if (has_bit(idle, slot) && task_allowed(p, to) && send_to_idle(cpu_at(cpu), p->pid, to))
-			return to;
-	}
-	return -1;
-}
-
-/*
  * Sends @p, which runs on @cpu, to an idle CPU of a cluster with at least @speed, faster ones first, then near
  * ones; on a fully idle core if @cores. Returns that CPU, or -1 if there is none that @p may use.
  */
 __noinline s32 send_away(struct task_struct *p __arg_trusted, u32 cpu, u64 speed, bool cores)
 {
-	struct cluster *c = cluster_of(cpu);
+	struct cpu_state *this = cpu_at(cpu);
+	struct cluster *c = cluster_at(this->cluster);
 	int i;
 
-	if (is_pinned(p))
+	if (is_pinned(p) || READ_ONCE(this->request))
 		return -1;
 	bpf_for(i, 0, nr_clusters) {
 		u32 index = c->order[i & (MAX_CLUSTERS - 1)];
 		struct cluster *other = cluster_at(index);
-		s32 to = other->speed < speed
-				 ? -1
-				 : send_to_one_of(p, cpu, index,
-						  cores ? idle_of(other, true) : READ_ONCE(other->idle));
+		u64 idle = other->speed >= speed ? idle_of(other, cores) : 0;
+		s32 to = idle ? claim_allowed(p, index, idle) : -1;
 
 		if (to >= 0)
-			return to;
+			return send_to_claimed(this, p->pid, to) ? to : -1;
 	}
 	return -1;
 }
 
 /*
- * The least speed of an idle core that serves a running task of @this clearly better. Where two tasks share a core,
- * a somewhat slower idle core will do: the task does 1.5 times as much work there, and the other task gains, too.
+ * At a tick of @cpu while others idle: sends its task, @p, to an idle core that serves it clearly better. Where two
+ * tasks share a core, a somewhat slower idle core will do: the task does 1.5 times as much work there, and the
+ * other task gains, too, unless it already leaves.
  */
-static __always_inline u32 better_speed(const struct cpu_state *this, const struct cluster *c)
-{
-	return shares_core(this, c) ? c->shared_speed * 100 / WORTH_A_MOVE_PCT : c->speed * ALIKE_PCT / 100 + 1;
-}
-
-/* Does another task of the core of @this leave it already? */
-static __always_inline bool sibling_leaves(const struct cpu_state *this, const struct cluster *c)
-{
-	u64 others = busy_siblings(this, c);
-
-	return others && READ_ONCE(cpu_at(nth_of_cluster(c, __builtin_ctzll(others)))->request);
-}
-
-/* At a tick of @cpu while others idle: sends its task, @p, to an idle core that serves it clearly better. */
 static __always_inline bool offer_running(struct task_struct *p, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
+	u64 others = busy_siblings(this), speed = c->speed * ALIKE_PCT / 100 + 1;
 	s32 to;
 
-	if (shares_core(this, c) ? tunables.prefer == PREFER_POWER || sibling_leaves(this, c) : !unlike)
+	if (others) {
+		if (tunables.prefer == PREFER_POWER ||
+		    READ_ONCE(cpu_at(nth_of_cluster(c, __builtin_ctzll(others)))->request))
+			return false;
+		speed = c->shared_speed * 100 / WORTH_A_MOVE_PCT;
+	} else if (!unlike) {
 		return false;
-	to = send_away(p, cpu, better_speed(this, c), true);
+	}
+	to = send_away(p, cpu, speed, true);
 	if (to < 0)
 		return false;
 	this_counters()->up_migrations++;
-	explain(better_idles, p->pid, to, cpu, speed_of(this, c), cluster_of(to)->speed);
+	explain(better_idles, p->pid, to, cpu, speed_of(this), cluster_of(to)->speed);
 	return true;
 }
 
@@ -269,13 +239,19 @@ static __always_inline bool leave_room(struct task_struct *p, u32 cpu)
 /* May a CPU of @other be slower than @this now: always, or while it shares its core? */
 static __always_inline bool may_be_slower(const struct cluster *other, const struct cpu_state *this)
 {
-	return other->shared_speed < speed_of(this, cluster_at(this->cluster));
+	return other->shared_speed < speed_of(this);
 }
 
-/* The slots of the other CPUs of the cluster of @this that keep tasks. */
+/* Does @this compare its task with those of its own cluster? */
+static __always_inline bool compares_own(const struct cpu_state *this)
+{
+	return this->compared == this->cluster;
+}
+
+/* The slots of the CPUs of this->compared, other than @this, that keep tasks. */
 static __always_inline u64 others_keep(const struct cpu_state *this)
 {
-	return READ_ONCE(cluster_at(this->cluster)->keeping) & ~bit(this->slot);
+	return READ_ONCE(cluster_at(this->compared)->keeping) & ~(compares_own(this) ? bit(this->slot) : 0);
 }
 
 /*
@@ -294,13 +270,8 @@ static __always_inline struct cluster *next_to_compare(struct task_struct *p, st
 
 		this->compared = this->compared + 1 < nr_clusters ? this->compared + 1 : 0;
 		other = cluster_at(this->compared);
-		if (this->compared == this->cluster) {
-			if (others_keep(this))
-				return other;
-		} else if (has_bit(waiting, this->compared) || READ_ONCE(other->keeping)) {
-			return other;
-		}
-		if (may_be_slower(other, this) && !is_pinned(p))
+		if (others_keep(this) || (may_be_slower(other, this) && !is_pinned(p)) ||
+		    (!compares_own(this) && has_bit(waiting, this->compared)))
 			return other;
 	}
 	return NULL;
@@ -336,20 +307,12 @@ __noinline bool least_waiting(struct seen_running *best __arg_nonnull, u64 dsq, 
 }
 
 /*
- * As least_waiting(), for the tasks in the queue of cluster @index or of one of its CPUs. Looking only at the first
- * task is not enough: tasks that move between clusters with their lag may keep the last one of a queue from
- * running. In its own cluster, the CPU compares the first task only.
+ * The number of tasks of a queue of this->compared that @this compares. Looking only at the first one is not
+ * enough: tasks that move between clusters with their lag may keep the last one of a queue from running.
  */
-static __always_inline void least_in(struct seen_running *best, u32 index, u32 cpu, u64 now)
+static __always_inline u32 tasks_compared(const struct cpu_state *this)
 {
-	const struct cpu_state *this = cpu_at(cpu);
-	bool own = index == this->cluster;
-	u32 most = own ? 1 : TASKS_COMPARED;
-
-	if (own && !others_keep(this))
-		return;
-	if (find_first_of(index, READ_ONCE(cluster_at(index)->keeping), cpu) != NO_VTIME)
-		least_waiting(best, this_first()->dsq, most, now);
+	return compares_own(this) ? 1 : TASKS_COMPARED;
 }
 
 /* Is the task that runs on @cpu, or the tasks that are bound there, worth a CPU? */
@@ -363,16 +326,15 @@ static __always_inline bool runs_worth_cpu(u32 cpu)
 }
 
 /*
- * The next CPU of cluster @index to compare with @this: one that keeps tasks or, in another cluster, any CPU if
+ * The next CPU of this->compared to compare with @this: one that keeps tasks or, in another cluster, any CPU if
  * none keeps tasks; -1: there is none.
  */
-static __always_inline s32 next_of_compared(struct cpu_state *this, u32 index)
+static __always_inline s32 next_of_compared(struct cpu_state *this)
 {
-	const struct cluster *c = cluster_at(index);
-	bool own = index == this->cluster;
-	u64 slots = own ? others_keep(this) : READ_ONCE(c->keeping), later;
+	const struct cluster *c = cluster_at(this->compared);
+	u64 slots = others_keep(this), later;
 
-	if (!slots && !own)
+	if (!slots && !compares_own(this))
 		slots = ~0ULL >> (CLUSTER_CPUS - c->nr_cpus);
 	if (!slots)
 		return -1;
@@ -384,25 +346,24 @@ static __always_inline s32 next_of_compared(struct cpu_state *this, u32 index)
 /*
  * A task that is worth a CPU has one wherever it runs, but a task that waits for that CPU may be bound to it: a
  * loop of nice 0, bound to one of the two CPUs of a loop of nice -19, got 0.02 of a CPU where it was due 0.44. If a
- * task that waits in cluster @index has less progress than best->progress, asks the task on its CPU to come to
- * @cpu. Each call looks at the next CPU of the cluster.
+ * task that waits in the cluster that @cpu compares has less progress than best->progress, asks the task on its CPU
+ * to come to @cpu. Each call looks at the next CPU of the cluster.
  */
-__noinline bool ask_for_room(struct seen_running *best __arg_nonnull, u32 index, u32 cpu, u64 now)
+__noinline bool ask_for_room(struct seen_running *best __arg_nonnull, u32 cpu, u64 now)
 {
-	s32 keeper = next_of_compared(cpu_at(cpu), index);
+	struct cpu_state *this = cpu_at(cpu);
+	s32 keeper = next_of_compared(this);
 	const struct task_struct *curr = keeper >= 0 ? may_move(keeper, cpu) : NULL;
 	u64 dsq = own_dsq(keeper);
-	u32 most = 1;
 
 	if (!curr || !runs_worth_cpu(keeper))
 		return false;
-	if (index != cpu_at(cpu)->cluster) {
-		find_first_of(index, bit(cpu_at(keeper)->slot), keeper);
+	if (!compares_own(this)) {
+		find_first_of(this->compared, bit(cpu_at(keeper)->slot), keeper);
 		dsq = this_first()->dsq;
-		most = TASKS_COMPARED;
 	}
 	best->to = keeper;
-	if (!least_waiting(best, dsq, most, now) ||
+	if (!least_waiting(best, dsq, tasks_compared(this), now) ||
 	    !ask_for_running(keeper, make_request(REQUEST_SEND, cpu, curr->pid, 0)))
 		return false;
 	explain(makes_room, curr->pid, cpu, keeper);
@@ -419,13 +380,15 @@ enum evened {
 };
 
 /*
- * Does @t, which runs on @cpu with @progress, stop for a task behind it that waits in @dsq, a queue of cluster
- * @index? For a task that one CPU of another cluster keeps, only if the tasks bound there weigh more than those
- * here, by the speeds of the CPUs. For a task that any CPU there may take, @t continues if it has had no more than
- * is fair there, or if the load there is less: progress lags, so all CPUs would take tasks until theirs is crowded.
+ * Does @t, which runs on @cpu with @progress, stop for a task behind it that waits in @dsq, a queue of the cluster
+ * that the CPU compares? For a task that one CPU of another cluster keeps, only if the tasks bound there weigh more
+ * than those here, by the speeds of the CPUs. For a task that any CPU there may take, @t continues if it has had no
+ * more than is fair there, or if the load there is less: progress lags, so all CPUs would take tasks until theirs
+ * is crowded.
  */
-static __always_inline bool gives_way(const struct task_state *t, u64 progress, u32 cpu, u32 index, u64 dsq)
+static __always_inline bool gives_way(const struct task_state *t, u64 progress, u32 cpu, u64 dsq)
 {
+	u32 index = cpu_at(cpu)->compared;
 	const struct cluster *own = cluster_of(cpu), *other = cluster_at(index);
 
 	if (dsq != cluster_dsq(index))
@@ -438,17 +401,18 @@ static __always_inline bool gives_way(const struct task_state *t, u64 progress, 
  * At a tick of a CPU whose task, @p, may be ahead of tasks elsewhere: if a running task on a slower CPU is behind,
  * the two swap; if a waiting task is behind, this CPU takes it.
  */
-__noinline u32 even_out(struct task_struct *p __arg_trusted, const struct task_state *t __arg_nonnull, u32 cpu,
-			u64 now)
+__noinline u32 even_out(struct task_struct *p __arg_trusted, const struct task_state *t __arg_nonnull, u32 cpu)
 {
-	struct seen_running *best = &seen_running[cpu & (MAX_CPUS - 1)];
+	struct seen_running *best = this_seen_running();
 	struct cpu_state *this = cpu_at(cpu);
-	struct cluster *other = next_to_compare(p, this);
-	u64 progress, apart;
+	u64 now = t->recent_at, progress, apart, dsq;
+	struct cluster *other;
 	s32 waiting;
-	u64 dsq;
 
+	if (time_before(now, this->look_at))
+		return EVEN;
 	this->look_at = now + tunables.unfairness;
+	other = next_to_compare(p, this);
 	if (!other)
 		return EVEN;
 	progress = progress_of(t, now);
@@ -456,20 +420,19 @@ __noinline u32 even_out(struct task_struct *p __arg_trusted, const struct task_s
 	best->pid = 0;
 	best->to = cpu;
 	best->progress = progress > apart ? progress - apart : 0;
-	least_in(best, this->compared, cpu, now);
+	if ((!compares_own(this) || others_keep(this)) &&
+	    find_first_of(this->compared, READ_ONCE(other->keeping), cpu) != NO_VTIME)
+		least_waiting(best, this_first()->dsq, tasks_compared(this), now);
 	waiting = best->pid;
 	dsq = this_first()->dsq;
 	best->pid = 0;
 	if (!may_be_slower(other, this) || is_pinned(p) || !most_behind(best, this->compared, false)) {
-		if (!waiting) {
-			ask_for_room(best, this->compared, cpu, now);
-			return EVEN;
-		}
-		return gives_way(t, progress, cpu, this->compared, dsq) &&
-				       post_request(&this->request,
-						    make_request(REQUEST_PULL, this->compared, waiting, 0))
-			       ? EVEN_STOPS
-			       : EVEN;
+		if (!waiting)
+			ask_for_room(best, cpu, now);
+		else if (gives_way(t, progress, cpu, dsq) &&
+			 post_request(&this->request, make_request(REQUEST_PULL, this->compared, waiting, 0)))
+			return EVEN_STOPS;
+		return EVEN;
 	}
 	if (READ_ONCE(this->request) || is_waited_for(cpu) || !task_allowed(p, best->cpu) ||
 	    !ask_for_running(best->cpu, make_request(REQUEST_SWAP, cpu, best->pid, p->pid)))
@@ -480,8 +443,8 @@ __noinline u32 even_out(struct task_struct *p __arg_trusted, const struct task_s
 }
 
 /*
- * @p has stopped on @cpu: sends it where @request asked for it. Returns false if @p is not the task
- * that was asked for, may not run there, or another task has arrived there first.
+ * @p has stopped on @cpu: sends it where @request asked for it. Returns false if @p is not the task that was asked
+ * for, may not run there, or another task has arrived there first.
  */
 __noinline bool push(struct task_struct *p __arg_trusted, u32 cpu, u64 request, u64 enq_flags)
 {
@@ -549,7 +512,7 @@ __noinline s32 place_of_ahead(struct task_struct *p __arg_trusted, struct task_s
 	if (is_pinned(p))
 		return idle;
 	find_weight(t);
-	progress = progress_at_wakeup(t, now);
+	progress = vtime_for(work_at_wakeup(t, now), t->full_weight ?: 1);
 	best->pid = 0;
 	best->to = idle;
 	best->progress = progress + vtime_for(2 * tunables.unfairness, t->full_weight ?: 1);

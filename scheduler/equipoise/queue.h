@@ -7,9 +7,7 @@
 #include "task.bpf.h"
 #include "../verifier.h"
 
-/*
- * The number of tasks of a queue that a CPU reads before it assumes that all of them are bound to other CPUs.
- */
+/* The number of tasks of a queue that a CPU reads before it assumes that all of them are bound to other CPUs. */
 #define TASKS_LOOKED_AT 256
 
 static __always_inline u64 find_first(u64 dsq, u32 cpu)
@@ -50,10 +48,8 @@ __noinline u64 first_weight(u64 dsq, u32 cpu)
 }
 
 /*
- * The virtual time of the first task of @dsq that may run on @cpu, or NO_VTIME. From Linux 6.19 on
- * the first task is read without the queue's lock, which usually suffices: an iterator takes the
- * lock three times. (Until 7.1 the kernel may miss the first task of a FIFO queue; these queues are
- * ordered by virtual time.)
+ * The virtual time of the first task of @dsq that may run on @cpu, or NO_VTIME. From Linux 6.19 on the first task
+ * is read without the queue's lock, which usually suffices: an iterator takes the lock three times.
  */
 __noinline u64 first_vtime(u64 dsq, u32 cpu)
 {
@@ -66,15 +62,6 @@ __noinline u64 first_vtime(u64 dsq, u32 cpu)
 			return p->scx.dsq_vtime;
 	}
 	return find_first(dsq, cpu);
-}
-
-/*
- * The virtual time of the first task of @cluster's queue. Usually the hint shows that the queue is empty, so the
- * queue need not be read.
- */
-static __always_inline u64 first_waiting(u32 cluster, u32 cpu)
-{
-	return may_wait(cluster) ? first_vtime(cluster_dsq(cluster), cpu) : NO_VTIME;
 }
 
 /* CPUs of @c, by their slots, that keep tasks but cannot run them, because a higher class has the CPUs. */
@@ -121,11 +108,10 @@ static __always_inline struct first_queue *this_first(void)
  */
 __noinline u64 find_first_at(u32 keeper, u32 cpu)
 {
-	const struct cpu_state *k = cpu_at(keeper);
 	u64 own = first_vtime(own_dsq(keeper), cpu);
 
 	if (own != NO_VTIME)
-		own = in_cluster_time(k, own);
+		own = in_cluster_time(cpu_at(keeper), own);
 	*this_first() = (struct first_queue){ own_dsq(keeper), own };
 	return own;
 }
@@ -163,16 +149,17 @@ __noinline s32 first_kept(u32 cluster, u64 slots, u32 cpu)
  */
 __noinline u64 find_first_of(u32 cluster, u64 slots, u32 cpu)
 {
-	struct first_queue first = { cluster_dsq(cluster), first_waiting(cluster, cpu) };
+	struct first_queue first = { cluster_dsq(cluster), NO_VTIME };
 	s32 keeper = slots ? first_kept(cluster, slots, cpu) : -1;
 
+	if (may_wait(cluster))
+		first.vtime = first_vtime(first.dsq, cpu);
 	if (keeper < 0 || !is_before(find_first_at(keeper, cpu), first.vtime))
 		*this_first() = first;
 	return this_first()->vtime;
 }
 
-/* As find_first_of(), for the cluster of @cpu: the cluster's queue, the CPU's own queue, and the own queues of CPUs
- * that cannot run their tasks. */
+/* As find_first_of(), for the cluster of @cpu, its own queue, and those of CPUs that cannot run their tasks. */
 static __always_inline u64 find_first_queue(u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);

@@ -7,9 +7,8 @@
 #include "cluster.bpf.h"
 
 /*
- * If a frequency limit changes by less than this, in 1024ths of a CPU's capacity, the clusters are not ranked anew.
- * It is the difference from which the kernel's fair class treats two capacities as different (capacity_greater(), 5
- * %).
+ * If a frequency limit changes by less than this, in 1024ths of a CPU's capacity, the clusters are not ranked anew:
+ * the 5 % from which the kernel's fair class treats two capacities as different (capacity_greater()).
  */
 #define LIMIT_STEP 52
 
@@ -22,17 +21,15 @@ __noinline u32 find_cluster(u32 cpu, u32 threads)
 	u32 capacity = power_orig_of(cpu), of_kind = MAX_CLUSTERS, any = MAX_CLUSTERS;
 	int i;
 
-	bpf_for(i, 0, MAX_CLUSTERS) {
+	bpf_for(i, 0, nr_clusters) {
 		struct cluster *c = cluster_at(i);
 
-		if (i >= (int)nr_clusters)
-			break;
 		if (c->promised + threads > CLUSTER_CPUS)
 			continue;
 		any = i;
 		if (!alike(c->full_capacity, capacity))
 			continue;
-		if (cpus_share_cache(c->first_cpu, cpu))
+		if (cpus_share_cache(c->cpu[0], cpu))
 			return i;
 		of_kind = i;
 	}
@@ -56,7 +53,6 @@ static __always_inline bool join_cluster(u32 cpu)
 		nr_clusters++;
 		c->full_capacity = power_orig_of(cpu);
 		c->limit = SCHED_POWER_SCALE;
-		c->first_cpu = cpu;
 		c->worth = NOT_LEVELLED;
 	}
 	if (first == cpu)
@@ -64,9 +60,7 @@ static __always_inline bool join_cluster(u32 cpu)
 	this->cluster = index;
 	this->slot = c->nr_cpus;
 	this->siblings = bit(this->slot);
-	c->cpu[c->nr_cpus & (CLUSTER_CPUS - 1)] = cpu;
-	c->cpus |= this->siblings;
-	c->nr_cpus++;
+	c->cpu[c->nr_cpus++ & (CLUSTER_CPUS - 1)] = cpu;
 	return true;
 }
 
@@ -100,7 +94,7 @@ __noinline u32 cpu_distance(u32 a, u32 b)
 static __always_inline u64 order_key(u32 from, u32 to)
 {
 	struct cluster *a = cluster_at(from), *b = cluster_at(to);
-	u64 distance = from == to ? 0 : 1 + cpu_distance(a->first_cpu, b->first_cpu);
+	u64 distance = from == to ? 0 : 1 + cpu_distance(a->cpu[0], b->cpu[0]);
 
 	return (u64)b->slowness << 32 | distance << 16 | to;
 }
@@ -109,20 +103,17 @@ static __always_inline u64 order_key(u32 from, u32 to)
 __noinline bool order_clusters(u32 index)
 {
 	struct cluster *c = cluster_at(index);
-	u64 last = 0;
 	int i, k;
 
 	bpf_for(i, 0, nr_clusters) {
-		u64 least = ~0ULL;
+		u64 key = order_key(index, i);
+		u32 before = 0;
 
-		bpf_for(k, 0, nr_clusters) {
-			u64 key = order_key(index, k) + 1;
-
-			if (key > last && key < least)
-				least = key;
-		}
-		c->order[i & (MAX_CLUSTERS - 1)] = (least - 1) & 0xffff;
-		last = least;
+		bpf_for(k, 0, nr_clusters)
+			before += order_key(index, k) < key;
+		/* Otherwise the verifier follows the loop for each value of this index. */
+		forget_origin(before);
+		c->order[before & (MAX_CLUSTERS - 1)] = i;
 	}
 	return true;
 }
@@ -131,8 +122,8 @@ __noinline bool order_clusters(u32 index)
 __noinline bool rank_cluster(u32 index, u32 fastest)
 {
 	struct cluster *c = cluster_at(index);
-	u32 speed = SCHED_POWER_SCALE * c->capacity / (fastest ?: 1), slowness = 0;
-	u32 thread_speed = levels_of(c->first_cpu)->thread_speed;
+	u32 speed = SCHED_POWER_SCALE * c->capacity / fastest, slowness = 0;
+	u32 thread_speed = levels_of(c->cpu[0])->thread_speed;
 	int i;
 
 	bpf_for(i, 0, nr_clusters)
@@ -165,10 +156,7 @@ __noinline bool rank_clusters(void)
 	return differ;
 }
 
-/*
- * The number of changes of limits, the number of those that the current ranks include, and whether a CPU is ranking
- * now.
- */
+/* The changes of limits, those that the current ranks include, and whether a CPU is ranking now. */
 u32 limits_changed, limits_ranked, ranking;
 
 /*
@@ -188,15 +176,13 @@ __noinline bool follow_ranks(void)
 	return true;
 }
 
-/*
- * Reads the limit of cluster @index from its first CPU. On some processors each CPU has a limit of its own.
- */
+/* Reads the limit of cluster @index from its first CPU. On some processors each CPU has a limit of its own. */
 static __always_inline void follow_limit(u32 index)
 {
 	struct cluster *c = cluster_at(index);
-	u64 full = scx_bpf_cpuperf_cap(c->first_cpu), limit, change;
+	u64 full = scx_bpf_cpuperf_cap(c->cpu[0]), limit, change;
 
-	limit = full ? actual_cpu_capacity(c->first_cpu, full) * SCHED_POWER_SCALE / full : SCHED_POWER_SCALE;
+	limit = full ? actual_cpu_capacity(c->cpu[0], full) * SCHED_POWER_SCALE / full : SCHED_POWER_SCALE;
 	change = limit > c->limit ? limit - c->limit : c->limit - limit;
 	if (!change || (change < LIMIT_STEP && limit != SCHED_POWER_SCALE))
 		return;
@@ -217,15 +203,12 @@ static __always_inline s32 init_clusters(void)
 	bpf_for(i, 0, nr_cpus())
 		find_siblings(i);
 	rank_clusters();
-	bpf_for(i, 0, nr_clusters) {
-		err = scx_bpf_create_dsq(cluster_dsq(i), -1);
-		if (err)
-			return err;
-	}
+	bpf_for(i, 0, nr_clusters)
+		if (!err)
+			err = scx_bpf_create_dsq(cluster_dsq(i), -1);
 	bpf_for(i, 0, nr_cpus()) {
-		err = scx_bpf_create_dsq(own_dsq(i), -1);
-		if (err)
-			return err;
+		if (!err)
+			err = scx_bpf_create_dsq(own_dsq(i), -1);
 		if (is_online(i))
 			set_idle(i);
 	}

@@ -16,10 +16,7 @@
 #include "../verifier.h"
 #include "../weight.h"
 
-/*
- * The number of groups with cpu.weight, including the root, and of levels below it. Further groups
- * count as part of the group above.
- */
+/* The number of groups with cpu.weight, and of levels. Further groups count as part of the group above. */
 #define MAX_SHARES 4096
 #define MAX_SHARE_LEVELS 12
 /* The default cpu.weight, equivalent to a task of nice 0. */
@@ -38,7 +35,6 @@ struct share {
 	/* The part of the group's own weight that counts in the group above. */
 	s64 counted;
 	u32 parent;
-	u32 level;
 	/* The group's weight, in the unit of a task's weight (1024 by default); 0 if there is no such group. */
 	u32 weight;
 	/* The weight without cpu.idle. */
@@ -49,7 +45,6 @@ struct share {
 
 /* The first share is the root's, which divides nothing. */
 struct share shares[MAX_SHARES];
-u32 nr_shares;
 /* The share that was allocated last: a task that has just ended may still point to a freed one. */
 u32 last_share;
 
@@ -98,12 +93,10 @@ __noinline s64 settle_share(u32 index)
 	return change;
 }
 
-/* The part of a group that a weight of 1 has, if it is the only one there. A sum of weights is between 3 and 2^34.
- */
+/* The part of a group that a weight of 1 has if it is the only one. A sum of weights is between 3 and 2^34. */
 #define PART_SHIFT 40
 #define FULL_PART (1ULL << PART_SHIFT)
-/* Averages are over about 2^25 ns, PELT's half-life: a shorter one would follow the periods of a thread at 60 Hz.
- */
+/* Averages are over 2^25 ns, PELT's half-life: a shorter one would follow the periods of a thread at 60 Hz. */
 #define AVERAGE_SHIFT 25
 
 /* The average part of the group @index that a weight of 1 has, at @now; FULL_PART is the whole group. */
@@ -224,7 +217,7 @@ static __always_inline s32 init_share(struct cgroup *cgrp, u32 cpu_weight, bool 
 		parent = share_of(above);
 		bpf_cgroup_release(above);
 	}
-	index = share_at(parent)->level + 1 < MAX_SHARE_LEVELS ? find_free_share() : 0;
+	index = cgrp->level < MAX_SHARE_LEVELS ? find_free_share() : 0;
 	if (!index) {
 		of->index = parent;
 		return 0;
@@ -233,25 +226,11 @@ static __always_inline s32 init_share(struct cgroup *cgrp, u32 cpu_weight, bool 
 	s->runnable = s->counted = s->held = 0;
 	s->average = FULL_PART / NICE_0_LOAD;
 	s->parent = parent;
-	s->level = share_at(parent)->level + 1;
 	s->given = weight_of_cgroup(cpu_weight);
 	s->weight = idle ? IDLE_GROUP_WEIGHT : s->given;
 	of->index = last_share = index;
 	of->own = true;
-	__sync_fetch_and_add(&nr_shares, 1);
 	return 0;
-}
-
-static __always_inline void exit_share(struct cgroup *cgrp)
-{
-	struct share_of_cgroup *of = bpf_cgrp_storage_get(&cgroups, cgrp, NULL, 0);
-
-	if (!of || !of->own)
-		return;
-	of->own = false;
-	share_at(of->index)->weight = 0;
-	of->index = 0;
-	__sync_fetch_and_add(&nr_shares, -1);
 }
 
 /* The share that @cgrp has of its own; 0 if it has none. */

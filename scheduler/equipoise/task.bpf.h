@@ -14,16 +14,14 @@ struct task_state {
 	/* The task's running time between a wakeup and the next sleep, in ns: on average, and so far. */
 	u64 burst;
 	u64 burst_so_far;
-	/* Averages, in ns: the time that the task runs on after it has woken another with SCX_WAKE_SYNC, and the
-	 * time that it sleeps. */
+	/* Averages, in ns: time from the first wakeup with SCX_WAKE_SYNC in a turn to its end; sleep time. */
 	u64 after_wakeup;
 	u64 nap;
 	/* Its place on the clock of @cluster or, if @bound_to is not 0, of the CPU @bound_to - 1. */
 	struct entity fair;
 	u32 cluster;
 	u32 bound_to;
-	/* The task's weight, scaled by those of its groups, when it was last placed or charged; in fair.h's
-	 * unit. */
+	/* The task's weight with its groups when it was last placed or charged, in fair.h's unit. */
 	u64 full_weight;
 	/* The clusters of which the task may use all CPUs. */
 	u64 whole;
@@ -41,10 +39,7 @@ struct task_state {
 	bool counted;
 	/* Another task woke or created this task. */
 	bool awaited;
-	/*
-	 * The task's utilization; the running time that this includes, in ns; and the estimate of the future
-	 * utilization.
-	 */
+	/* The task's utilization; the running time in it, in ns; and the estimate of the future one. */
 	struct pelt used;
 	u64 used_seen;
 	u32 util_est;
@@ -57,10 +52,7 @@ struct {
 	__type(value, struct task_state);
 } tasks SEC(".maps");
 
-/*
- * The slice of every task; the tick preempts it sooner if others wait. The rest of the slice shows
- * how long the task has run.
- */
+/* The slice of every task: its rest shows how long the task has run. A task stops sooner if others wait. */
 #define SLICE_MAX (100 * NSEC_PER_MSEC)
 
 /* NULL for a task that sched_ext did not announce, which does not happen. */

@@ -2,8 +2,7 @@
 /*
  * Limits of the CPU time of control groups (cpu.max); a group is also within the limits of those above it. A group
  * that has used up its time is throttled until a new period begins: its tasks are held back (held.h), and it does
- * not count in its parent group. Each group's time is counted for all CPUs together and exactly, as its share is
- * (share.bpf.h).
+ * not count in its parent group.
  *
  * The start of a period is noticed when the group's time is read, so a group that stays within its limit needs no
  * timer; only a throttled group has one. If no group has a limit, all of this costs one read of nr_limits.
@@ -74,16 +73,6 @@ __noinline bool hold_share(u32 share, u32 held)
 	return true;
 }
 
-__noinline bool throttle(u32 share, u64 now)
-{
-	forget_origin(share);
-	if (!hold_share(share, 1))
-		return false;
-	this_counters()->throttled++;
-	start_refill(share, until_refill(limit_at(share), now));
-	return true;
-}
-
 /* Charges @ran ns of running time of a task in the group @share to all limits that apply to it. */
 __noinline int charge_limits(u32 share, u64 ran)
 {
@@ -95,8 +84,10 @@ __noinline int charge_limits(u32 share, u64 ran)
 
 		if (is_limited(b)) {
 			refill_bandwidth(b, now);
-			if (spend_bandwidth(b, ran))
-				throttle(share, now);
+			if (spend_bandwidth(b, ran) && hold_share(share, 1)) {
+				this_counters()->throttled++;
+				start_refill(share, until_refill(b, now));
+			}
 		}
 		share = share_at(share)->parent;
 	}
@@ -105,8 +96,8 @@ __noinline int charge_limits(u32 share, u64 ran)
 
 /*
  * The timer of the throttled group @share: the group may run again if the new period gives it time, or if it no
- * longer has a limit. Check again afterwards: if another CPU uses up the new time before the group is released, its
- * throttle() finds the group still throttled and does nothing.
+ * longer has a limit. Check again afterwards: another CPU may have used up the new time before the group was
+ * released, and found it still throttled.
  */
 static __always_inline void refill_share(u32 share)
 {
@@ -114,9 +105,9 @@ static __always_inline void refill_share(u32 share)
 	u64 now = bpf_ktime_get_ns();
 
 	refill_bandwidth(b, now);
-	if (!is_limited(b) || !has_run_out(b))
+	if (!has_run_out(b))
 		hold_share(share, 0);
-	if (!is_limited(b) || !has_run_out(b))
+	if (!has_run_out(b))
 		return;
 	hold_share(share, 1);
 	start_refill(share, until_refill(b, now));
@@ -131,7 +122,7 @@ static __always_inline void limit_share(u32 share, u64 period_us, u64 quota_us, 
 	if (limited)
 		begin_bandwidth(b, period_us, quota_us, burst_us, bpf_ktime_get_ns());
 	else
-		end_bandwidth(b);
+		WRITE_ONCE(b->period, 0);
 	if (limited != was_limited)
 		__sync_fetch_and_add(&nr_limits, limited ? 1 : -1);
 	if (READ_ONCE(share_at(share)->held))

@@ -10,16 +10,17 @@
 #include "turn.bpf.h"
 
 /* A CPU may find a queue empty before the kernel inserts the task, and clear its bit: set it again here. */
-static __always_inline void find_forgotten(u32 cpu, struct cpu_state *this, struct cluster *c)
+static __always_inline void find_forgotten(u32 cpu)
 {
+	const struct cpu_state *this = cpu_at(cpu);
+
 	if (scx_bpf_dsq_nr_queued(cluster_dsq(this->cluster)))
 		somebody_waits(this->cluster);
-	if (nr_kept(cpu))
-		set_bit_once(&c->keeping, this->slot);
+	if (scx_bpf_dsq_nr_queued(own_dsq(cpu)))
+		set_bit_once(&cluster_at(this->cluster)->keeping, this->slot);
 }
 
-/* Reads the frequency limits of this CPU's cluster and of one other, in turn: the CPUs of the others may be
- * idle. */
+/* Reads the frequency limits of this CPU's cluster and of one other, in turn, whose CPUs may be idle. */
 static __always_inline void follow_limits(struct cpu_state *this)
 {
 	if (!policy.cpufreq_pressure || nr_clusters == 1)
@@ -28,18 +29,6 @@ static __always_inline void follow_limits(struct cpu_state *this)
 	this->limit_read = this->limit_read + 1 < nr_clusters ? this->limit_read + 1 : 0;
 	follow_limit(this->limit_read);
 	follow_ranks();
-}
-
-static __always_inline void follow_tick(struct task_struct *p, struct task_state *t, u32 cpu)
-{
-	u64 now;
-
-	follow_limits(cpu_at(cpu));
-	if (!follows())
-		return;
-	now = bpf_ktime_get_ns();
-	follow(p, t, cpu, now);
-	see_to_idle_cpus(cpu, now);
 }
 
 /*
@@ -75,13 +64,6 @@ __noinline bool call_idle(u32 cpu)
 static __always_inline bool makes_room(struct task_struct *p, u32 cpu)
 {
 	return others_wait(cpu) && !call_idle(cpu) && leave_room(p, cpu);
-}
-
-/* Compares @p with tasks on slower CPUs, tasks of another cluster, or tasks that wait for another CPU of this
- * cluster. */
-static __always_inline u32 evens_out(struct task_struct *p, const struct task_state *t, u32 cpu)
-{
-	return time_before(t->recent_at, cpu_at(cpu)->look_at) ? EVEN : even_out(p, t, cpu, t->recent_at);
 }
 
 /* Does @p have to stop at this tick, or is it asked to go elsewhere? */

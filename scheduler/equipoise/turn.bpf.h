@@ -19,10 +19,7 @@ CPU_TIMERS(turn_timers);
 /* Does a task wait that @cpu may take, or one that was sent to it? */
 static __always_inline bool others_wait(u32 cpu)
 {
-	const struct cpu_state *this = cpu_at(cpu);
-	const struct cluster *c = cluster_at(this->cluster);
-
-	return may_wait(this->cluster) || may_keep_tasks(this, c) || stranded_in(c) || is_waited_for(cpu);
+	return has_waiters(cpu_at(cpu)) || stranded_in(cluster_of(cpu)) || is_waited_for(cpu);
 }
 
 /* Has @p, which runs on this CPU, @cpu, while others wait, run for a slice? */
@@ -36,8 +33,7 @@ static __always_inline bool turn_is_over(struct task_struct *p, u32 cpu)
 	return true;
 }
 
-/* Sets the timer of this CPU, @cpu, for the end of the turn of @p, which has run there for @ran ns while others
- * wait. */
+/* Sets the timer of this CPU, @cpu, for the end of the turn of @p, which has run for @ran ns while others wait. */
 static __always_inline void time_turn(const struct task_struct *p, u32 cpu, u64 ran)
 {
 	struct cpu_state *this = cpu_at(cpu);

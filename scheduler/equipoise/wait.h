@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * Chooses where a task that found no idle CPU waits: in a cluster's queue, or for a CPU to which it is bound.
- */
+/* Chooses where a task that found no idle CPU waits: in a cluster's queue, or for a CPU to which it is bound. */
 #ifndef __EQUIPOISE_WAIT_H
 #define __EQUIPOISE_WAIT_H
 
@@ -42,9 +40,7 @@ __noinline u32 least_bound(struct task_struct *p __arg_trusted, const struct tas
 	return found;
 }
 
-/*
- * In percent: a smaller difference is not worth a move between caches (imbalance_pct, 117 to 125 in the kernel).
- */
+/* In percent: a smaller difference is not worth a move between caches (imbalance_pct, 117 to 125 in the kernel). */
 #define WORTH_A_MOVE_PCT 120
 
 /*
@@ -97,7 +93,7 @@ __noinline u64 load_for(struct task_struct *p __arg_trusted, const struct task_s
 
 /*
  * The CPU to wait for when none is idle, for a new task or where some CPUs are faster than others: @prev_cpu, or a
- * CPU of a cluster with clearly less load relative to its capacity (hperf's rule).
+ * CPU of a cluster with clearly less load relative to its capacity.
  */
 __noinline s32 least_loaded(struct task_struct *p __arg_trusted, const struct task_state *t __arg_nonnull,
 			    u32 prev_cpu)
@@ -126,26 +122,19 @@ __noinline s32 least_loaded(struct task_struct *p __arg_trusted, const struct ta
 	return found;
 }
 
-/* Queues @p for @cpu only. */
-static __always_inline void wait_for(struct task_struct *p, u32 cpu, u64 enq_flags)
+/* The queue where @t, which has been placed on @cpu, waits: for that CPU only, or for any CPU of the cluster. */
+static __always_inline u64 queue_of(const struct task_state *t, u32 cpu)
 {
-	struct cpu_state *this = cpu_at(cpu);
-
-	explain(bound, p->pid, cpu, nr_kept(cpu));
-	scx_bpf_dsq_insert_vtime(p, own_dsq(cpu), SLICE_MAX, p->scx.dsq_vtime, enq_flags);
-	keeps_tasks(cpu, this, cluster_at(this->cluster));
+	return t->bound_to ? own_dsq(cpu) : cluster_dsq(cpu_at(cpu)->cluster);
 }
 
-/* Queues @p for any CPU of the cluster of @cpu. */
-static __always_inline void wait_in_cluster(struct task_struct *p, u32 cpu, u64 enq_flags)
+/* @t is about to wait there. */
+static __always_inline void announce(const struct task_state *t, u32 cpu)
 {
-	u32 cluster = cpu_at(cpu)->cluster;
-	struct cluster *c = cluster_at(cluster);
-
-	explain(queued, p->pid, cpu, scx_bpf_dsq_nr_queued(cluster_dsq(cluster)),
-		p->scx.dsq_vtime - READ_ONCE(c->clock.now));
-	scx_bpf_dsq_insert_vtime(p, cluster_dsq(cluster), SLICE_MAX, p->scx.dsq_vtime, enq_flags);
-	somebody_waits(cluster);
+	if (t->bound_to)
+		keeps_tasks(cpu);
+	else
+		somebody_waits(cpu_at(cpu)->cluster);
 }
 
 /*
@@ -165,11 +154,16 @@ __noinline u32 place(struct task_struct *p __arg_trusted, struct task_state *t _
 /* Queues @p, which has been placed on @cpu and does not get a CPU at once. */
 static __always_inline void queue_up(struct task_struct *p, const struct task_state *t, u32 cpu, u64 enq_flags)
 {
+	u64 dsq = queue_of(t, cpu);
+
 	this_counters()->queue_waits++;
 	if (t->bound_to)
-		wait_for(p, cpu, enq_flags);
+		explain(bound, p->pid, cpu, scx_bpf_dsq_nr_queued(dsq));
 	else
-		wait_in_cluster(p, cpu, enq_flags);
+		explain(queued, p->pid, cpu, scx_bpf_dsq_nr_queued(dsq),
+			p->scx.dsq_vtime - READ_ONCE(cluster_of(cpu)->clock.now));
+	scx_bpf_dsq_insert_vtime(p, dsq, SLICE_MAX, p->scx.dsq_vtime, enq_flags);
+	announce(t, cpu);
 }
 
 #endif /* __EQUIPOISE_WAIT_H */

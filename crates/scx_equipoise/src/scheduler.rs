@@ -94,7 +94,7 @@ const FREQUENCY_PROGRAMS: &str = "equipoise_frequency_";
 /// (scheduler/signals/frequency.bpf.h).
 const ASKING_LOCKS: &str = "asking_locks";
 
-/// The variable that makes a scheduler check its invariants (scheduler/equipoise/check.h).
+/// The variable that makes a scheduler check its invariants (scheduler/equipoise/place.h).
 const CHECKS: &str = "checks";
 
 /// The variable of schedulers whose program at `sched_switch` can do what `ops.cpu_release()` does.

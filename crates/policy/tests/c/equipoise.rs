@@ -133,7 +133,7 @@ const CPUS: &str = r#"
         begin_maps();
         kernel.now = 50 * NSEC_PER_SEC;
         allowed.bits[0] = 15;
-        clusters[0] = (struct cluster){ .clock = { .now = CLOCK, .weight = 5 << 20 }, .worth = 4 << 20, .cpus = 15, .nr_cpus = 4, .capacity = 1024, .speed = 1024,
+        clusters[0] = (struct cluster){ .clock = { .now = CLOCK, .weight = 5 << 20 }, .worth = 4 << 20, .nr_cpus = 4, .capacity = 1024, .speed = 1024,
                                         .shared_speed = 1024 };
         nr_clusters = 1;
         waiting_clusters = 0;
@@ -369,7 +369,7 @@ const SHARES: &str = r#"#include <scx/common.bpf.h>
 
         *(struct equipoise_map **)&cgroups = &map;
         equipoise_kernel = &kernel;
-        shares[index] = (struct share){ .parent = parent, .level = shares[parent].level + 1, .weight = weight,
+        shares[index] = (struct share){ .parent = parent, .weight = weight,
                                         .given = weight, .average = FULL_PART / NICE_0_LOAD };
     }
     static struct share_of_cgroup of = { .own = true };

@@ -11,7 +11,7 @@ const BANDWIDTH: &str = r#"#include <scx/common.bpf.h>
     {
         begin_bandwidth(&limit, period_us, quota_us, burst_us, now);
     }
-    void end(void) { end_bandwidth(&limit); }
+    void end(void) { limit.period = 0; }
     bool limited(void) { return is_limited(&limit); }
     bool out(void) { return has_run_out(&limit); }
     void refill(u64 now) { refill_bandwidth(&limit, now); }

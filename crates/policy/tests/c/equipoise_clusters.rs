@@ -25,8 +25,8 @@ const CLUSTERS: &str = r#"
         allowed.bits[0] = of_first.bits[0] = 15;
         nr_clusters = 2;
         for (u32 i = 0; i < 2; i++) {
-            clusters[i] = (struct cluster){ .clock = { .now = CLOCK, .weight = 2 << 20 }, .worth = 1 << 20, .cpus = 3, .nr_cpus = 2, .full_capacity = capacity[i],
-                .limit = SCHED_POWER_SCALE, .first_cpu = 2 * i, .cpu = { 2 * i, 2 * i + 1 } };
+            clusters[i] = (struct cluster){ .clock = { .now = CLOCK, .weight = 2 << 20 }, .worth = 1 << 20, .nr_cpus = 2, .full_capacity = capacity[i],
+                .limit = SCHED_POWER_SCALE, .cpu = { 2 * i, 2 * i + 1 } };
             cpu_levels[2 * i].thread_speed = threads ? 1024 * 5 / 8 : 1024;
         }
         rank_clusters();
@@ -121,10 +121,10 @@ const CLUSTERS: &str = r#"
     u64 slice(u32 i) { return task[i].scx.slice; }
     void is_worth(u32 cluster, u64 weight) { clusters[cluster].worth = weight; }
 
-    u32 is_evened_out(u32 cpu) { return even_out(&task[cpu], &state[cpu], cpu, kernel.now); }
+    u32 is_evened_out(u32 cpu) { return even_out(&task[cpu], &state[cpu], cpu); }
     u32 pulls_running(u32 cpu) { return pull_running(cpu); }
     u32 offers_running(u32 cpu) { return offer_running(&task[cpu], cpu); }
-    u32 calls_idle(u32 cluster) { return call_idle(clusters[cluster].first_cpu); }
+    u32 calls_idle(u32 cluster) { return call_idle(clusters[cluster].cpu[0]); }
     u32 with_waker(u32 cpu)
     {
         kernel.cpu = cpu;

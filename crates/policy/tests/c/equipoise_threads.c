@@ -146,8 +146,8 @@ static void *cpu_thread(void *argument)
 		for (int tick = 0; tick < 3; tick++) {
 			u32 to = random_below(&random, CPUS);
 
-			if (to != cpu)
-				send_to_idle(this, cpu + 1, to);
+			if (to != cpu && !READ_ONCE(this->request) && clear_idle(to))
+				send_to_claimed(this, cpu + 1, to);
 			to = random_below(&random, CPUS);
 			post_request(&cpu_at(to)->request, make_request(REQUEST_PULL, 0, 0, 0));
 		}
@@ -236,7 +236,7 @@ static void test_shares(void)
 	static const u32 parents[] = { 0, 0, 1, 1, 3 };
 
 	for (u32 i = 1; i < 5; i++)
-		shares[i] = (struct share){ .parent = parents[i], .level = i, .weight = 1024, .given = 1024 };
+		shares[i] = (struct share){ .parent = parents[i], .weight = 1024, .given = 1024 };
 	for (int round = 0; round < ROUNDS / 2; round++) {
 		run_threads(4, share_thread);
 		for (u32 i = 1; i < 5; i++) {
