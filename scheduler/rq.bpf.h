@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Reads another CPU's runqueue. Linux 7.3 no longer has scx_bpf_cpu_rq(); the per-CPU variable itself is a typed kernel
- * symbol in all kernels with sched_ext.
+ * Reads another CPU's runqueue. Linux 7.3 no longer has scx_bpf_cpu_rq(); the per-CPU variable itself is a typed
+ * kernel symbol in all kernels with sched_ext.
  */
 #ifndef __EQUIPOISE_RQ_H
 #define __EQUIPOISE_RQ_H

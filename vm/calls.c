@@ -186,7 +186,8 @@ static int frame_of(const struct cpu *cpu, uint64_t back)
 	return i;
 }
 
-/* Makes the last function that was called continue as another function, which the caller seems to call in its place. */
+/* Makes the last function that was called continue as another function, which the caller seems to call in its
+ * place. */
 static void replace(struct cpu *cpu, uint64_t address, bool is_call)
 {
 	struct frame *last = &cpu->frames[cpu->depth - 1];
@@ -196,8 +197,8 @@ static void replace(struct cpu *cpu, uint64_t address, bool is_call)
 }
 
 /*
- * Handles a return to `to`. If no frame has this address, it is the return of another task, whose calls are not known,
- * or an indirect call by a thunk, which calls the next instructions and replaces the address to return to.
+ * Handles a return to `to`. If no frame has this address, it is the return of another task, whose calls are not
+ * known, or an indirect call by a thunk, which calls the next instructions and replaces the address to return to.
  */
 static void pop(struct cpu *cpu, uint64_t to)
 {

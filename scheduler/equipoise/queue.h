@@ -102,44 +102,17 @@ static __always_inline struct first_queue *this_first(void)
 	return &found_first[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];
 }
 
-/*
- * Finds the first task in the own queue of @keeper that may run on @cpu, for this_first(). Returns its virtual time
- * in the cluster's time.
- */
-__noinline u64 find_first_at(u32 keeper, u32 cpu)
+/* If the first task in the own queue of @keeper that may run on @cpu is before this_first(), notes it there. */
+__noinline bool find_first_at(u32 keeper, u32 cpu)
 {
-	u64 own = first_vtime(own_dsq(keeper), cpu);
+	u64 vtime = first_vtime(own_dsq(keeper), cpu);
 
-	if (own != NO_VTIME)
-		own = in_cluster_time(cpu_at(keeper), own);
-	*this_first() = (struct first_queue){ own_dsq(keeper), own };
-	return own;
-}
-
-/*
- * Among the CPUs @slots of @cluster, the one whose own queue has the first task that may run on @cpu; -1: there is
- * none.
- */
-__noinline s32 first_kept(u32 cluster, u64 slots, u32 cpu)
-{
-	struct cluster *c = cluster_at(cluster);
-	u64 first = NO_VTIME;
-	s32 found = -1;
-	int slot;
-
-	bpf_for(slot, 0, c->nr_cpus) {
-		u32 other = nth_of_cluster(c, slot);
-		u64 vtime;
-
-		if (!has_bit(slots, slot))
-			continue;
-		vtime = find_first_at(other, cpu);
-		if (!is_before(vtime, first))
-			continue;
-		first = vtime;
-		found = other;
-	}
-	return found;
+	if (vtime != NO_VTIME)
+		vtime = in_cluster_time(cpu_at(keeper), vtime);
+	if (!is_before(vtime, this_first()->vtime))
+		return false;
+	*this_first() = (struct first_queue){ own_dsq(keeper), vtime };
+	return true;
 }
 
 /*
@@ -149,14 +122,17 @@ __noinline s32 first_kept(u32 cluster, u64 slots, u32 cpu)
  */
 __noinline u64 find_first_of(u32 cluster, u64 slots, u32 cpu)
 {
-	struct first_queue first = { cluster_dsq(cluster), NO_VTIME };
-	s32 keeper = slots ? first_kept(cluster, slots, cpu) : -1;
+	struct first_queue *first = this_first();
+	const struct cluster *c = cluster_at(cluster);
+	int slot;
 
-	if (may_wait(cluster))
-		first.vtime = first_vtime(first.dsq, cpu);
-	if (keeper < 0 || !is_before(find_first_at(keeper, cpu), first.vtime))
-		*this_first() = first;
-	return this_first()->vtime;
+	first->dsq = cluster_dsq(cluster);
+	first->vtime = may_wait(cluster) ? first_vtime(first->dsq, cpu) : NO_VTIME;
+	if (slots)
+		bpf_for(slot, 0, c->nr_cpus)
+			if (has_bit(slots, slot))
+				find_first_at(nth_of_cluster(c, slot), cpu);
+	return first->vtime;
 }
 
 /* As find_first_of(), for the cluster of @cpu, its own queue, and those of CPUs that cannot run their tasks. */

@@ -19,7 +19,8 @@
 char _license[] SEC("license") = "GPL";
 
 /*
- * The warm-up, in ns. A signal forgets half of its past in 32 ms; after this time nothing is left of its initial value.
+ * The warm-up, in ns. A signal forgets half of its past in 32 ms; after this time nothing is left of its initial
+ * value.
  */
 #define WARM_UP 1000000000ULL
 #define SCALE 1024
@@ -48,8 +49,8 @@ struct {
 } results SEC(".maps");
 
 /*
- * The loaded scheduler's variables, and the offset of its cpu_utils among them; pelt.c sets both. The offset is 0 if no
- * scheduler is loaded; the map is then not used.
+ * The loaded scheduler's variables, and the offset of its cpu_utils among them; pelt.c sets both. The offset is 0
+ * if no scheduler is loaded; the map is then not used.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -4,8 +4,8 @@
  * that name: a messenger wakes the workers that have asked for a message. Each worker then waits for 100 us, as for
  * a disk, computes for a request, and asks again.
  *
- * Prints the 99th percentile of the time from a worker's wakeup until it runs, in us, and the time per request in us,
- * from one finished request to the next, over all workers.
+ * Prints the 99th percentile of the time from a worker's wakeup until it runs, in us, and the time per request in
+ * us, from one finished request to the next, over all workers.
  */
 #define _GNU_SOURCE
 #include <linux/futex.h>

@@ -1,6 +1,6 @@
-// stream - prints the times of one write(2) and one read(2) of a message of 100 bytes on a Unix stream socket, in ns:
-// the best of 100 rounds. In each round a process writes 200 messages to itself, which the socket holds, and reads
-// them.
+// stream - prints the times of one write(2) and one read(2) of a message of 100 bytes on a Unix stream socket, in
+// ns: the best of 100 rounds. In each round a process writes 200 messages to itself, which the socket holds, and
+// reads them.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The verifier's cost of each BPF program, for any loader that uses libbpf: a library for LD_PRELOAD, which asks
- *the kernel for its statistics when programs are loaded (BPF_LOG_STATS) and appends a line for each program to
+ * the kernel for its statistics when programs are loaded (BPF_LOG_STATS) and appends a line for each program to
  * $VERIFIER_COSTS:
  *
  *	PROGRAM	INSTRUCTIONS STATES MICROSECONDS

@@ -53,8 +53,8 @@ int BPF_PROG(worse_enqueue, struct task_struct *p, u64 enq_flags)
 	if (delay_ns && (enq_flags & SCX_ENQ_WAKEUP))
 		bpf_loop(1 << 20, until, &deadline, 0);
 	/*
-	 * Even tasks that may run nowhere else are inserted here, because in the global queue they would wait until CPU
-	 * 0 has no other task.
+	 * Even tasks that may run nowhere else are inserted here, because in the global queue they would wait until
+	 * CPU 0 has no other task.
 	 */
 	if (crowds && bpf_cpumask_test_cpu(0, p->cpus_ptr))
 		queue = SCX_DSQ_LOCAL_ON | 0;

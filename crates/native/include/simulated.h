@@ -146,7 +146,8 @@ enum equipoise_cpuperf {
 };
 
 #ifndef __always_inline
-/* The attribute has underscores, because compile.rs may replace the name without underscores, which schedulers use. */
+/* The attribute has underscores, because compile.rs may replace the name without underscores, which schedulers use.
+ */
 #define __always_inline inline __attribute__((__always_inline__))
 #endif
 /* The function is too long to be copied to each call site. */
@@ -248,8 +249,8 @@ static __always_inline void simulated_write(u32 cpu)
 }
 
 /*
- * The scheduler declares that Linux's fair class would take the locks of both runqueues, and then that the fair class
- * would release them.
+ * The scheduler declares that Linux's fair class would take the locks of both runqueues, and then that the fair
+ * class would release them.
  */
 static __always_inline void simulated_lock_rqs(u32 a, u32 b)
 {

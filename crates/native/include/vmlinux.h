@@ -10,7 +10,8 @@
 #ifndef __EQUIPOISE_VMLINUX_H
 #define __EQUIPOISE_VMLINUX_H
 
-/* Skips a generated vmlinux.h beside a scheduler, which has this guard and other types. Its kfuncs are in given.rs. */
+/* Skips a generated vmlinux.h beside a scheduler, which has this guard and other types. Its kfuncs are in given.rs.
+ */
 #ifndef __VMLINUX_H__
 #define __VMLINUX_H__
 #endif
@@ -323,8 +324,8 @@ struct task_struct {
 	struct task_group *__ro sched_task_group;
 	const struct cred *__ro real_cred;
 	/*
-	 * NULL, because no task has a memory policy or is in a namespace of its own; signal is NULL for a task in no
-	 * session.
+	 * NULL, because no task has a memory policy or is in a namespace of its own; signal is NULL for a task in
+	 * no session.
 	 */
 	struct mempolicy *__ro mempolicy;
 	struct pid *__ro thread_pid;

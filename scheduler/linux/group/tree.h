@@ -24,7 +24,8 @@
 #define MAX_FAIR_GROUPS 1
 /*
  * The array must have more than one element: otherwise the kernel treats the bpf_spin_lock in the global struct as
- * one that it manages, and does not map the section (bpf_map_mmap()). In a longer array the kernel overlooks the lock.
+ * one that it manages, and does not map the section (bpf_map_mmap()). In a longer array the kernel overlooks the
+ * lock.
  */
 #define MAX_GROUP_RQS 2
 #endif

@@ -399,8 +399,8 @@ static inline void bpf_local_irq_restore(unsigned long *flags)
 }
 
 /*
- * Ring buffers to the loader. The simulated loader reads a record as soon as it is submitted, so that a buffer never
- * fills up. The loader sends no records.
+ * Ring buffers to the loader. The simulated loader reads a record as soon as it is submitted, so that a buffer
+ * never fills up. The loader sends no records.
  */
 static inline void *bpf_ringbuf_reserve(void *ringbuf, u64 size, u64 flags)
 {
@@ -485,9 +485,9 @@ static __always_inline struct rq *__equipoise_rq(u32 cpu)
 	})
 
 /*
- * The kernel does not read user memory, which includes small addresses, such as that of a member of a structure at NULL
- * (copy_from_kernel_nofault_allowed()). Here the first page stands for user memory, because a program can reach no
- * other part of it.
+ * The kernel does not read user memory, which includes small addresses, such as that of a member of a structure at
+ * NULL (copy_from_kernel_nofault_allowed()). Here the first page stands for user memory, because a program can
+ * reach no other part of it.
  */
 static __always_inline bool __equipoise_is_kernels(const void *src)
 {

@@ -28,9 +28,9 @@
 #define LOADER_ATTACH(program) __equipoise_export const u32 equipoise_attach_##program = 1
 
 /*
- * A timer for work that a loader does later. LOADER() starts the timer with NAME_start(), which takes the delay in ns
- * and flags of bpf_timer_start(). On expiry, NAME_fires() is called; the body of this function follows the macro, and
- * may start the timer again.
+ * A timer for work that a loader does later. LOADER() starts the timer with NAME_start(), which takes the delay in
+ * ns and flags of bpf_timer_start(). On expiry, NAME_fires() is called; the body of this function follows the
+ * macro, and may start the timer again.
  */
 #define LOADER_TIMER(name)                                               \
 	struct name {                                                    \

@@ -129,8 +129,8 @@ __noinline u32 move_tasks(struct balance_env *env __arg_nonnull, u64 now)
 }
 
 /*
- * Calls move_tasks(), and calls it again for other CPUs of dst_cpu's group if affinity kept dst_cpu from getting its
- * part.
+ * Calls move_tasks(), and calls it again for other CPUs of dst_cpu's group if affinity kept dst_cpu from getting
+ * its part.
  */
 static __always_inline u32 move_tasks_to_group(struct balance_env *env, u64 now)
 {

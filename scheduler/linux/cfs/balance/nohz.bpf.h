@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Balancing for CPUs without a tick. A busy CPU whose tick finds a reason kicks the first idle CPU (the idle load
- * balancer), which then balances for all idle CPUs. These are Linux 3.9's nohz_kick_needed(), nohz_balancer_kick() and
- * nohz_idle_balance().
+ * balancer), which then balances for all idle CPUs. These are Linux 3.9's nohz_kick_needed(), nohz_balancer_kick()
+ * and nohz_idle_balance().
  */
 #ifndef __EQUIPOISE_NOHZ_H
 #define __EQUIPOISE_NOHZ_H

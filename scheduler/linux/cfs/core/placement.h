@@ -90,8 +90,8 @@ static __always_inline s32 wake_affine(u32 this_cpu, u32 prev_cpu, u32 level, co
 }
 
 /*
- * Returns the first CPU of @group that @p may use if the whole group is idle and does not contain @target; otherwise
- * -1. The caller has found @first, the group's first CPU, idle.
+ * Returns the first CPU of @group that @p may use if the whole group is idle and does not contain @target;
+ * otherwise -1. The caller has found @first, the group's first CPU, idle.
  */
 __noinline s32 idle_group_cpu(struct task_struct *p __arg_trusted, u32 group, u32 first, u32 target)
 {

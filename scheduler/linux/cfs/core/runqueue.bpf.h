@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Runqueues: the scheduling state of one CPU, and the part of that state that other CPUs may read. The tasks are in the
- * CPU's dispatch queue, which is ordered by vruntime and whose id is the CPU's number.
+ * Runqueues: the scheduling state of one CPU, and the part of that state that other CPUs may read. The tasks are in
+ * the CPU's dispatch queue, which is ordered by vruntime and whose id is the CPU's number.
  *
  * Another CPU may change nr_running and the load sums (atomically) and leave notes (active_balance, next_pid, ...).
  * The CPU itself writes everything else. While the CPU is idle, the CPU that balances for it writes this instead.

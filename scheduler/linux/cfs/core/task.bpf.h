@@ -94,9 +94,9 @@ static __always_inline void update_entity_load_avg(struct fair_entity *se, u64 n
 }
 
 /*
- * Decays the averages of @se, which wakes up on a different CPU than the one on which it went to sleep. The averages
- * have decayed only up to the last event of its old runqueue, and so hardly at all if the old CPU idled without a tick
- * (migrate_task_rq_fair(), from Linux 3.8 on; Linux 5.19 began to estimate the rest).
+ * Decays the averages of @se, which wakes up on a different CPU than the one on which it went to sleep. The
+ * averages have decayed only up to the last event of its old runqueue, and so hardly at all if the old CPU idled
+ * without a tick (migrate_task_rq_fair(), from Linux 3.8 on; Linux 5.19 began to estimate the rest).
  */
 static __always_inline void migrate_sleeper(struct fair_entity *se, u64 now)
 {
@@ -211,8 +211,8 @@ static __always_inline void migrate_prepared(struct fair_entity *se, u32 cpu)
 }
 
 /*
- * Moves a runnable task's account to @cpu. While another CPU moves a task, the task may stop being runnable, or its old
- * CPU may pick it; the CPU that runs the task corrects the account.
+ * Moves a runnable task's account to @cpu. While another CPU moves a task, the task may stop being runnable, or its
+ * old CPU may pick it; the CPU that runs the task corrects the account.
  */
 static __always_inline void migrate_entity(struct fair_entity *se, u32 cpu)
 {

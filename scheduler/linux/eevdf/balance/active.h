@@ -72,8 +72,8 @@ __noinline bool note_oldest(struct balance_env *env __arg_nonnull, u64 dsq, s32 
 }
 
 /*
- * Calls note_oldest() for all tasks that wait on @cpu. The kernel keeps a list for this purpose (cfs_tasks) and takes
- * tasks from its end.
+ * Calls note_oldest() for all tasks that wait on @cpu. The kernel keeps a list for this purpose (cfs_tasks) and
+ * takes tasks from its end.
  */
 static __always_inline bool find_oldest(struct balance_env *env, u32 cpu, s32 push_cpu)
 {

@@ -149,8 +149,8 @@ __noinline u32 move_tasks(struct balance_env *env __arg_nonnull)
 			break;
 		move_oldest(env);
 		/*
-		 * A preemptible kernel (CONFIG_PREEMPTION) stops here: the new task must not wait until more tasks are
-		 * moved.
+		 * A preemptible kernel (CONFIG_PREEMPTION) stops here: the new task must not wait until more tasks
+		 * are moved.
 		 */
 		if (env->pulled && env->idle == LB_NEWLY_IDLE)
 			break;
@@ -163,8 +163,8 @@ __noinline u32 move_tasks(struct balance_env *env __arg_nonnull)
 }
 
 /*
- * Calls move_tasks(), and calls it again for other CPUs of dst_cpu's group if affinity kept dst_cpu from getting its
- * part.
+ * Calls move_tasks(), and calls it again for other CPUs of dst_cpu's group if affinity kept dst_cpu from getting
+ * its part.
  */
 static __always_inline u32 move_tasks_to_group(struct balance_env *env)
 {
@@ -224,8 +224,8 @@ static __always_inline void grow_interval(const struct balance_env *env)
 }
 
 /*
- * Called if nothing could be moved: pushes the running task of src_cpu if it should move, and sets the time of the next
- * attempt.
+ * Called if nothing could be moved: pushes the running task of src_cpu if it should move, and sets the time of the
+ * next attempt.
  */
 static __always_inline void balance_failed(struct balance_env *env)
 {

@@ -4,10 +4,11 @@
  * their defaults: PLACE_LAG, PLACE_DEADLINE_INITIAL, PLACE_REL_DEADLINE, RUN_TO_PARITY, PREEMPT_SHORT,
  * WAKEUP_PREEMPTION.
  *
- * A task's vruntime is its CPU time divided by its weight. V is the weighted average of the runnable tasks' vruntimes,
- * which is the vruntime that each task would have if all ran at the same time. A task with a vruntime of at most V is
- * eligible, and V minus its vruntime is its lag. Each task requests a slice, its own (sched_attr::sched_runtime) or the
- * default one. Its deadline is the vruntime at which it will have received that slice.
+ * A task's vruntime is its CPU time divided by its weight. V is the weighted average of the runnable tasks'
+ * vruntimes, which is the vruntime that each task would have if all ran at the same time. A task with a vruntime of
+ * at most V is eligible, and V minus its vruntime is its lag. Each task requests a slice, its own
+ * (sched_attr::sched_runtime) or the default one. Its deadline is the vruntime at which it will have received that
+ * slice.
  */
 #ifndef __EQUIPOISE_EEVDF_H
 #define __EQUIPOISE_EEVDF_H
@@ -78,10 +79,10 @@ static __always_inline void clear_buddy(struct fair_rq *rq, s32 pid)
 }
 
 /*
- * Charges the task that runs on @cpu for its own time since the last call. The caller holds the runqueue's lock, and
- * the runqueue's clock is up to date. Returns true if tasks wait, and the running task has received its slice or is no
- * longer protected. In Linux 6.12 the loss of protection counts only if the task has also had more than its share
- * (did_preempt_short()).
+ * Charges the task that runs on @cpu for its own time since the last call. The caller holds the runqueue's lock,
+ * and the runqueue's clock is up to date. Returns true if tasks wait, and the running task has received its slice
+ * or is no longer protected. In Linux 6.12 the loss of protection counts only if the task has also had more than
+ * its share (did_preempt_short()).
  */
 static __always_inline bool update_curr(u32 cpu)
 {
@@ -374,8 +375,8 @@ static __noinline void migrate_hierarchy(struct fair_entity *se, u32 src_cpu, u3
 
 /*
  * Moves a waiting task to the runqueue of @cpu, with its lag and the distance to its deadline. This function is not
- * inlined in BPF, either, because a chain of calls has 512 bytes of stack, and balancing, which calls the function at
- * its end, uses most of the stack.
+ * inlined in BPF, either, because a chain of calls has 512 bytes of stack, and balancing, which calls the function
+ * at its end, uses most of the stack.
  */
 static __noinline void migrate_entity(struct fair_entity *se, u32 cpu)
 {

@@ -46,7 +46,8 @@ static __always_inline u64 decay_sum(u64 val, u64 n)
 }
 
 /*
- * Returns @sum, or 0 if it is negative, because other CPUs may have subtracted more than the sum while it was updated.
+ * Returns @sum, or 0 if it is negative, because other CPUs may have subtracted more than the sum while it was
+ * updated.
  */
 static __always_inline u64 not_negative(u64 sum)
 {

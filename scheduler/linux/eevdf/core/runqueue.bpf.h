@@ -79,22 +79,22 @@ struct removed_load {
  */
 struct eevdf_queue {
 	/*
-	 * The sum of vruntime times weight over the runnable entities, where the running entity's vruntime is as last
-	 * charged; modulo 2^64.
+	 * The sum of vruntime times weight over the runnable entities, where the running entity's vruntime is as
+	 * last charged; modulo 2^64.
 	 */
 	u64 weighted_vruntime;
 	/* The sum of the weights of these entities, scaled. */
 	u64 load_weight;
 	/*
-	 * The number of changes of these two sums that balancing CPUs have begun, and the number of changes that they
-	 * have completed.
+	 * The number of changes of these two sums that balancing CPUs have begun, and the number of changes that
+	 * they have completed.
 	 */
 	u32 moves_begun;
 	u32 moves_done;
 	/* The weighted average of vruntime (V) when it was last computed. */
 	u64 zero_vruntime;
-	/* The number of entities. For each slice_class(), the number of entities that request a slice other than the
-	 * default, and that slice, in ns.
+	/* The number of entities. For each slice_class(), the number of entities that request a slice other than
+	 * the default, and that slice, in ns.
 	 */
 	u32 nr;
 	u32 nr_custom_slice;
@@ -118,8 +118,8 @@ struct fair_rq {
 	u64 second_deadline;
 
 	/*
-	 * The number of tasks that count here, namely waiting tasks, the running task, and sleepers (delayed.h); and
-	 * the number of SCHED_IDLE tasks among them.
+	 * The number of tasks that count here, namely waiting tasks, the running task, and sleepers (delayed.h);
+	 * and the number of SCHED_IDLE tasks among them.
 	 */
 	u32 nr_running;
 	u32 nr_idle_policy;

@@ -173,8 +173,8 @@ static __always_inline void detach_entity(struct fair_entity *se)
 }
 
 /*
- * Lets the sleeping task leave its runqueue for another CPU's. The averages of the old runqueue keep the task's part
- * until the runqueue's CPU, or the CPU that balances for idle CPUs, updates them.
+ * Lets the sleeping task leave its runqueue for another CPU's. The averages of the old runqueue keep the task's
+ * part until the runqueue's CPU, or the CPU that balances for idle CPUs, updates them.
  */
 static __always_inline void remove_entity_load_avg(struct fair_entity *se)
 {
@@ -225,8 +225,8 @@ static __always_inline void update_util_est(struct fair_entity *se)
 }
 
 /*
- * Counts the task in the runqueue of @cpu. The lock is held. A task in a group's queue is not added to nr_running here:
- * join_group() and leave_group() count it, if no queue above is throttled.
+ * Counts the task in the runqueue of @cpu. The lock is held. A task in a group's queue is not added to nr_running
+ * here: join_group() and leave_group() count it, if no queue above is throttled.
  */
 static __always_inline void add_entity(struct fair_entity *se, u32 cpu)
 {

@@ -44,8 +44,8 @@ static __always_inline bool wakeup_is_best(struct fair_rq *rq, const struct fair
 }
 
 /*
- * Notes @se, which preempts for its shorter slice, as the task that runs next, unless a task with an even shorter slice
- * is noted already (set_short_buddy()).
+ * Notes @se, which preempts for its shorter slice, as the task that runs next, unless a task with an even shorter
+ * slice is noted already (set_short_buddy()).
  */
 static __always_inline void set_short_buddy(struct fair_rq *rq, const struct fair_entity *se)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Task groups (CONFIG_FAIR_GROUP_SCHED): the tree of control groups, and the part of each group on each CPU. This part
- * is a runqueue (the kernel's cfs_rq), and the entity that stands for the runqueue in the runqueue of the group above
+ * Task groups (CONFIG_FAIR_GROUP_SCHED): the tree of control groups, and the part of each group on each CPU. This
+ * part is a runqueue (the kernel's cfs_rq), and the entity that stands for it in the runqueue of the group above
  * (the kernel's sched_entity of the group):
  *
  *	root    ── fair_rq of the CPU ─────────────────┬─ task
@@ -63,8 +63,8 @@ struct group_rq {
 	/* The period in which that time was taken (bandwidth.h). */
 	u32 runtime_seq;
 	/*
-	 * Whether the averages stand still; the time since which they do, and the total time for which they have done
-	 * so, in ns of clock_pelt.
+	 * Whether the averages stand still; the time since which they do, and the total time for which they have
+	 * done so, in ns of clock_pelt.
 	 */
 	bool pelt_clock_throttled;
 	u64 throttled_clock_pelt;

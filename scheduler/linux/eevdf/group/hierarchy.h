@@ -106,8 +106,8 @@ __noinline u64 enqueue_hierarchy(u32 group, u32 cpu, u64 own, bool idle)
 }
 
 /*
- * Makes a task of @own weight in @group on @cpu no longer runnable. @runnable is true if the task was not asleep before
- * (delayed.h).
+ * Makes a task of @own weight in @group on @cpu no longer runnable. @runnable is true if the task was not asleep
+ * before (delayed.h).
  */
 __noinline bool dequeue_hierarchy(u32 group, u32 cpu, u64 own, bool idle, bool runnable)
 {

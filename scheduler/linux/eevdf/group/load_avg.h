@@ -27,8 +27,8 @@ static __always_inline void start_pelt_clock(const struct fair_rq *rq, struct gr
 }
 
 /*
- * Stops the clock of the averages of @grq, which is throttled on @cpu. With queues of groups, switch_pelt_clocks() does
- * so.
+ * Stops the clock of the averages of @grq, which is throttled on @cpu. With queues of groups, switch_pelt_clocks()
+ * does so.
  */
 static __always_inline void queue_throttled(struct group_rq *grq, u32 cpu)
 {
@@ -214,8 +214,8 @@ static __always_inline void update_group_entity_load_avg(u32 group, struct group
 }
 
 /*
- * Calls update_group_entity_load_avg() when tasks have come to the queue of @group on @cpu or left it, and then does
- * the work of se_update_runnable().
+ * Calls update_group_entity_load_avg() when tasks have come to the queue of @group on @cpu or left it, and then
+ * does the work of se_update_runnable().
  */
 static __always_inline void update_group_runnable(u32 group, struct group_rq *grq, u32 cpu)
 {

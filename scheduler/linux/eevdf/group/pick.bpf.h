@@ -204,7 +204,8 @@ static __noinline bool start_from_queues(u32 cpu, struct task_struct *prev)
 	return true;
 }
 
-/* Does the waking task @p with @se, whose queue competes in the queue of @curr at this level, get the CPU of @curr? */
+/* Does the waking task @p with @se, whose queue competes in the queue of @curr at this level, get the CPU of @curr?
+ */
 static __always_inline bool preempts_at(struct fair_rq *rq, const struct task_struct *p,
 					const struct fair_entity *se, u32 level_of, u32 child, u32 runs)
 {
@@ -219,8 +220,8 @@ static __always_inline bool preempts_at(struct fair_rq *rq, const struct task_st
 	struct group_pick first;
 
 	/*
-	 * The running entity is no longer protected from a task with a shorter slice (do_preempt_short()) or, if it is
-	 * idle, from a task that is not idle.
+	 * The running entity is no longer protected from a task with a shorter slice (do_preempt_short()) or, if it
+	 * is idle, from a task that is not idle.
 	 */
 	if ((curr_idle && !idle) ||
 	    (curr_idle == idle && normal && wakes->slice < slice && eligible(avg, wakes->vruntime) &&

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Groups before Linux 7.3: each has a queue on each CPU, with an EEVDF of its own, and an entity in the queue
- * above. An entity is queued as long as tasks of its group are queued on its CPU. After that it may stay until it has had no
- * more than its share, as a task does (delayed.h). The entity's slice is the shortest slice in its queue.
+ * above. An entity is queued as long as tasks of its group are queued on its CPU. After that it may stay until it
+ * has had no more than its share, as a task does (delayed.h). The entity's slice is the shortest slice in its
+ * queue.
  *
  * Before Linux 6.18, a throttled queue leaves with all its tasks, which do not count above it. The functions are
  * enqueue_task_fair(), dequeue_entities(), throttle_cfs_rq() and others of Linux 6.12.

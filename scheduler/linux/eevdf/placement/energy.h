@@ -24,8 +24,8 @@ struct eas_env {
 	u64 pd_cap;
 	u64 cpu_cap;
 	/*
-	 * The CPU with the most spare capacity, except prev_cpu, and that capacity (-1 if no CPU fits); and the spare
-	 * capacity of prev_cpu (-1 if the task does not fit there).
+	 * The CPU with the most spare capacity, except prev_cpu, and that capacity (-1 if no CPU fits); and the
+	 * spare capacity of prev_cpu (-1 if the task does not fit there).
 	 */
 	s32 max_spare_cpu;
 	s64 max_spare;

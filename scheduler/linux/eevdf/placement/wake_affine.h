@@ -37,8 +37,8 @@ static __always_inline void inherit_wakees(const struct task_struct *p, struct f
 }
 
 /*
- * If a task wakes more tasks than a cache has CPUs, and the woken tasks wake others in turn, the tasks should not all
- * be near the waker.
+ * If a task wakes more tasks than a cache has CPUs, and the woken tasks wake others in turn, the tasks should not
+ * all be near the waker.
  */
 static __always_inline bool wake_wide(const struct fair_entity *waker, const struct fair_entity *se, u32 cpu)
 {

@@ -289,7 +289,8 @@ static __always_inline bool hmp_offer_up(u32 cpu, u64 now)
 	return true;
 }
 
-/* If all fast CPUs are busy and the fast CPU @cpu has too many tasks, moves one of these tasks to an idle slow CPU. */
+/* If all fast CPUs are busy and the fast CPU @cpu has too many tasks, moves one of these tasks to an idle slow CPU.
+ */
 static __always_inline void hmp_offload_down(u32 cpu, u64 now)
 {
 	struct candidate *best = &this_candidates()->first;

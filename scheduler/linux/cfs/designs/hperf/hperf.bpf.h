@@ -11,8 +11,7 @@
  *    up.
  *  - A task has a druntime. It grows while the task runs on a fast CPU and shrinks while it runs on a slow one, at
  *    the pace of its vruntime: if it is near 0, the task has had the same time on both kinds of CPUs. The task that
- *    leaves a cluster is the one that has spent the most time there: the task with the highest druntime goes down, and
- *    the task with the lowest druntime goes up.
+ *    leaves a cluster is the one that has spent the most time there: the highest druntime goes down, the lowest up.
  *  - If the clusters are in balance, these two tasks change places.
  *  - A fast CPU without work pulls from the slow ones. A slow CPU does not pull.
  *  - A waking or new task goes to the CPU with the least load.
@@ -71,8 +70,8 @@ static __always_inline void hperf_update_idle(struct fair_rq *rq)
 }
 
 /*
- * Updates the state of @se, which becomes runnable. A task that was behind the clock stays behind, within limits; a new
- * task begins at the clock. A lead in druntime stays.
+ * Updates the state of @se, which becomes runnable. A task that was behind the clock stays behind, within limits; a
+ * new task begins at the clock. A lead in druntime stays.
  */
 static __always_inline void hperf_enqueue_entity(struct fair_entity *se)
 {
@@ -319,8 +318,9 @@ __noinline bool hperf_idle_pull(u32 this_cpu, u64 now)
 }
 
 /*
- * Handles a tick of @cpu: while a slow CPU has a task, no fast CPU that may run the task should be idle. Fast CPUs that
- * ran out of work have pulled; this check covers tasks that came later, when they were not allowed onto a fast CPU.
+ * Handles a tick of @cpu: while a slow CPU has a task, no fast CPU that may run the task should be idle. Fast CPUs
+ * that ran out of work have pulled; this check covers tasks that came later, when they were not allowed onto a fast
+ * CPU.
  */
 __noinline bool hperf_tick(u32 cpu, u64 now)
 {
@@ -346,8 +346,8 @@ __noinline bool hperf_tick(u32 cpu, u64 now)
 }
 
 /*
- * The CPU for @p: an idle CPU, preferably a fast one, otherwise the CPU with the least load relative to its capacity.
- * Among equal CPUs it is @prev_cpu, on which the task last ran.
+ * The CPU for @p: an idle CPU, preferably a fast one, otherwise the CPU with the least load relative to its
+ * capacity. Among equal CPUs it is @prev_cpu, on which the task last ran.
  */
 __noinline s32 hperf_select_task_rq(struct task_struct *p __arg_trusted, u32 prev_cpu)
 {

@@ -14,7 +14,8 @@
 #include "powersave.h"
 
 /*
- * Power balance requires that none of the last 32 balances was for performance, and at most PERF_LB_MAX of the last 64.
+ * Power balance requires that none of the last 32 balances was for performance, and at most PERF_LB_MAX of the
+ * last 64.
  */
 #define PERF_LB_LATE 0xffffffffULL
 #define PERF_LB_MAX 4

@@ -68,8 +68,8 @@ __noinline u64 group_max_util(u32 group, bool wakeup)
 }
 
 /*
- * The group of @cpu's domain at @level that has the least room left, but has some, or -1 if the domain is too full for
- * another @putil.
+ * The group of @cpu's domain at @level that has the least room left, but has some, or -1 if the domain is too full
+ * for another @putil.
  */
 __noinline s32 find_group_leader(u32 cpu, u32 level, u64 putil, bool wakeup)
 {
