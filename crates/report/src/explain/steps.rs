@@ -3,7 +3,7 @@
 use super::beside::{Beside, Share};
 use super::chain::{Chain, Idled, SLEPT, Step, What};
 use super::wait::{After, Wait};
-use super::words::{seconds, shown};
+use super::words::{counted, seconds, shown};
 use crate::{Cell, Table, Tone};
 use policy::About;
 
@@ -55,10 +55,7 @@ pub(super) fn chain(chain: &Chain, decisions: bool) -> Table {
         rows.push(of_step(chain, step));
     }
     if chain.unsaid > 0 {
-        let more = match chain.unsaid {
-            1 => "1 more line of bpf_printk()".to_owned(),
-            lines => format!("{lines} more lines of bpf_printk()"),
-        };
+        let more = counted(chain.unsaid, "more line", "more lines") + " of bpf_printk()";
         rows.push(vec!["meanwhile".into(), "".into(), more.into(), "".into()]);
     }
     // The idle CPU for which the thread waits has already been listed.
@@ -76,10 +73,8 @@ pub(super) fn chain(chain: &Chain, decisions: bool) -> Table {
         .collect();
     rows.extend(idle.iter().take(MOST_IDLED).map(|cpu| idled(cpu)));
     if idle.len() > MOST_IDLED {
-        let more = match idle.len() - MOST_IDLED {
-            1 => "1 more CPU idled for part of it".to_owned(),
-            more => format!("{more} more CPUs idled for part of it"),
-        };
+        let more =
+            counted(idle.len() - MOST_IDLED, "more CPU", "more CPUs") + " idled for part of it";
         rows.push(vec!["".into(), "".into(), more.into(), "".into()]);
     }
     if !decisions {
@@ -130,10 +125,11 @@ impl Left {
     fn take(&mut self) -> Option<Vec<Cell>> {
         let Left { first, runs, ns } = std::mem::take(self);
         let (at, cpu) = first?;
-        let what = match runs {
-            1 => "1 more turn of another thread".to_owned(),
-            _ => format!("{runs} more turns of other threads"),
-        };
+        let what = counted(
+            runs,
+            "more turn of another thread",
+            "more turns of other threads",
+        );
         Some(row(
             seconds(at),
             cpu,
@@ -219,17 +215,16 @@ fn beside(beside: &Beside) -> Vec<Vec<Cell>> {
     });
     let mut rows: Vec<_> = ran.collect();
     if beside.ran.len() > MOST_CPUS {
-        let more = match beside.ran.len() - MOST_CPUS {
-            1 => "1 more CPU is busy for part of it".to_owned(),
-            cpus => format!("{cpus} more CPUs are busy for part of it"),
-        };
+        let hidden = beside.ran.len() - MOST_CPUS;
+        let more = counted(hidden, "more CPU is", "more CPUs are") + " busy for part of it";
         rows.push(vec!["".into(), "".into(), more.into(), "".into()]);
     }
     if !beside.waited.is_empty() {
-        let what = match beside.waited.len() {
-            1 => "1 other thread waits, too".to_owned(),
-            others => format!("{others} other threads wait, too"),
-        };
+        let what = counted(
+            beside.waited.len(),
+            "other thread waits, too",
+            "other threads wait, too",
+        );
         let list = listed(&beside.waited);
         rows.push(vec![
             "meanwhile".into(),
