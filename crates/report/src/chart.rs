@@ -25,7 +25,7 @@ pub struct Bar {
     pub label: String,
     /// The length of the bar.
     pub value: f64,
-    /// The smallest and the largest of the values averaged.
+    /// The ends of the line across the bar, such as a confidence interval.
     pub range: Option<(f64, f64)>,
     /// The colour of the bar.
     pub colour: Colour,
@@ -76,15 +76,15 @@ struct Widths {
 /// The widths of the labels and of the numbers in a picture.
 const PICTURE_LABEL: f64 = 200.0;
 const PICTURE_NUMBER: f64 = 80.0;
-/// The width of a chart on a page, which is that of the narrowest column in page.css, so that texts do not shrink on a
-/// phone.
+/// The width of a chart on a page, which is just below that of the narrowest column in page.css (21rem), so that texts
+/// do not shrink on a phone.
 const PAGE: f64 = 334.0;
 /// The mean width of a letter at 12 px in normal and in bold type, and the largest part of [`PAGE`] for labels.
 const LETTER: f64 = 6.8;
 const BOLD_LETTER: f64 = 7.8;
 const MOST_LABEL: f64 = 190.0;
 
-/// The widths of `chart` on a page, with as much room for labels as the longest label needs.
+/// The widths of `chart` on a page, with as much room for labels as the longest label needs, up to [`MOST_LABEL`].
 fn on_page(chart: &Chart) -> Widths {
     let letter = |bar: &Bar| if bar.best { BOLD_LETTER } else { LETTER };
     let width = |bar: &Bar| letter(bar) * bar.label.chars().count() as f64;

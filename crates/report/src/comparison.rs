@@ -15,7 +15,7 @@ use remarks::{
 };
 use workload::{Better, Goal};
 
-/// Margins below this number of per cent are printed as 0.
+/// Margins below this number of per cent would be printed as 0, so they are left out.
 const LEAST_MARGIN_PCT: f64 = 0.05;
 
 /// The smallest difference of the work done that is shown, in per cent.
@@ -66,7 +66,7 @@ pub fn comparison(findings: &Findings<'_>, shown: Shown) -> Page {
 
 /// The words of a page about its runs, apart from their results.
 pub struct Told<'a> {
-    /// The pairs that an interval is over, such as `runs paired by seed`.
+    /// The pairs from which an interval is computed, such as `runs paired by seed`.
     pub pairs: &'a str,
     /// The name of the column with the time of a run, such as `simulated s`.
     pub time: &'a str,
@@ -220,7 +220,7 @@ fn distribution(entry: &Entry<'_>) -> Vec<Cell> {
         .to_vec()
 }
 
-/// The table of the threads' CPU times, and of the times for which they were runnable and did not run.
+/// The table of the threads' CPU times and longest waits, and of the times from which stalled threads did not run.
 fn threads(findings: &Results<'_>) -> Table {
     let names = findings
         .measured

@@ -90,7 +90,7 @@ pub(super) struct PolicyFigure {
     pub misses: Vec<MissFigure>,
 }
 
-/// A missed period, and why.
+/// A missed period and its causes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MissFigure {
     pub thread: String,

@@ -13,7 +13,7 @@ use trace::{Record, Tracepoint};
 /// The approximate maximum of the number of points in a lane; [`FEWEST_BINS`] is the minimum.
 const BINS: u64 = 1000;
 const FEWEST_BINS: u64 = 100;
-/// The approximate number of points in all lanes of a page, of 4 or 5 bytes each.
+/// The approximate number of points, of 4 or 5 bytes each, in all lanes of a page.
 const MOST_POINTS: u64 = 80_000;
 /// The maximum number of periods kept of a run.
 const MOST_PERIODS: usize = 100_000;
@@ -39,7 +39,7 @@ struct Meter {
 }
 
 impl Recorder {
-    /// Records a run on `machine` that takes `duration_ns`, which is one of the `runs` of a page.
+    /// Records a run on `machine` that takes `duration_ns`, for a page with `runs` runs.
     pub fn new(machine: &Machine, duration_ns: u64, runs: usize) -> Recorder {
         let lanes = 2 * machine.cpus.len().min(16) * runs.max(1);
         let bins = (MOST_POINTS / lanes as u64).clamp(FEWEST_BINS, BINS);
@@ -134,7 +134,7 @@ pub struct FirstRun {
 #[derive(Clone, Copy)]
 pub(super) struct Slice {
     pub cpu: u16,
-    /// Index of its thread.
+    /// The index of the thread.
     pub thread: u32,
     pub from: u64,
     pub to: u64,
@@ -326,7 +326,8 @@ impl Format for FirstRun {
     }
 }
 
-/// Passes the parts of the time between `from` and `to` that are in each bin of `bin_ns` to `add`.
+/// Splits the time between `from` and `to` into bins of `bin_ns`, and calls `add` with each bin's number and the time
+/// in it.
 fn spread(bin_ns: u64, from: u64, to: u64, mut add: impl FnMut(usize, u64)) {
     let mut at = from;
     while at < to {

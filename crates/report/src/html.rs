@@ -63,7 +63,8 @@ fn headline(page: &Page) -> Option<&str> {
     )
 }
 
-/// The page's text and tables as a part of another page, such as a notebook. The only styles are those of the tones.
+/// The page's text and tables as a part of another page, such as a notebook. It has styles only for tones, for columns
+/// of text and for headers.
 pub fn fragment(page: &Page) -> String {
     let text = Page {
         charts: Vec::new(),

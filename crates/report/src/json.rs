@@ -43,9 +43,9 @@
 //!   their age, and the mean time of a loop includes their time); `against_first` (null for the first policy):
 //!   `verdict` (`better`, `worse` or `same`) and `worse`, the amount by which the policy is worse, with its `margin`,
 //!   in the `unit` `%` or `points`; `best`: whether no policy is better in this measure and at least one is worse;
-//!   `runs[]`: `n`, `mean`, `min`, `max`, `p50`, `p95`, `p99`, `p999` of each run, or null; `fewest[]`: for each run,
-//!   the smallest number of samples of one of the measure's threads, null if there is one thread or threads are not
-//!   counted.
+//!   `runs[]`: `n`, `open`, `mean`, `min`, `max`, `p50`, `p95`, `p99`, `p999` of each run, or null; `fewest[]`: for
+//!   each run, the smallest number of samples of one of the measure's threads, null if there is one thread or threads
+//!   are not counted.
 //! - `threads[]`: for each `policy` and name of a `thread`, `cpu_s` of a run on average, and `longest_wait_ms`, the
 //!   longest time of any run for which it was runnable and did not run.
 //! - `counters[]`: one for each policy, means over the runs: `context_switches`, `migrations`, `wakeups`,

@@ -278,7 +278,7 @@ mod tests {
         assert!(remarks.contains(says), "{remarks}");
     }
 
-    /// Two latencies are too few for a 99th percentile.
+    /// Of 30 latencies, only one is beyond the 95th percentile, which is too few to judge it.
     #[test]
     fn a_percentile_of_few_is_not_judged() {
         let mut short = summary(100, 10, 0);

@@ -1,6 +1,7 @@
-//! Formatting of numbers with four significant digits.
+//! Formatting of numbers with about four digits.
 
-/// `value` with four significant digits, never in scientific notation for usual magnitudes.
+/// `value` with four digits, the first of which may be 0 before the point, or with its whole integer part if that is
+/// longer; in scientific notation only for very large or very small magnitudes.
 pub(crate) fn number(value: f64) -> String {
     if !value.is_finite() {
         return "-".to_owned();

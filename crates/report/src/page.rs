@@ -10,7 +10,7 @@ pub struct Page {
     pub title: String,
     /// Lines under the headline.
     pub notes: Vec<String>,
-    /// The conclusion in words, a line for each goal.
+    /// The conclusion in words, such as a line for each goal.
     pub verdict: Vec<String>,
     /// The tables.
     pub tables: Vec<Table>,

@@ -5,7 +5,7 @@ use crate::chart::{self, STYLE};
 use crate::timeline::{self, WIDTH};
 use std::fmt::Write;
 
-/// The page's style sheets, the first of which begins with its colours.
+/// The page's style sheet, which begins with its colours.
 const PAGE_STYLE: &str = include_str!("html/page.css");
 /// The charts and timelines of `pages`, one below the other, as an SVG file. `None` if there are none.
 pub fn picture(pages: &[&Page]) -> Option<String> {

@@ -119,7 +119,7 @@ fn rows(stats: &[&[lab::Cell<'_>]], shown: &[Stat], published: bool) -> Vec<Vec<
     rows
 }
 
-/// The title of a block's table: the block, and its machine if there is one.
+/// The title of a block's table: the block, and its machine if all columns have the same machine.
 fn title(experiment: &Experiment, block: &Block) -> String {
     let mut machines = experiment
         .columns_of(block)

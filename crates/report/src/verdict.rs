@@ -14,7 +14,7 @@ const MOST_PRICES: usize = 2;
 const MOST_STALLED: usize = 3;
 /// The factor from which a change is printed as a factor, instead of in %.
 const AS_FACTOR: f64 = 2.0;
-/// The variation of runs, in %, above which they hide differences.
+/// The largest variation of a policy's runs, in %, that does not hide differences between policies.
 const NOISE_PCT: f64 = 5.0;
 /// The share of missed periods, in %, from which the verdict says that every policy misses many.
 const MANY_MISSED_PCT: f64 = 10.0;
@@ -22,8 +22,7 @@ const MANY_MISSED_PCT: f64 = 10.0;
 const BUSY_PCT: f64 = 90.0;
 
 /// The verdict: a line for each scheduler under which threads stalled; a line for each goal, or only for `goal`; and a
-/// line that names the scheduler that is best for every goal, or says that the comparison cannot tell the schedulers
-/// apart.
+/// line about all goals, or that says that the comparison cannot tell the schedulers apart.
 pub(crate) fn verdict(findings: &Results<'_>, goal: Option<Goal>) -> Vec<String> {
     let names = findings.schedulers.clone();
     let mut lines: Vec<String> = names
@@ -358,7 +357,8 @@ impl Words<'_> {
             .collect()
     }
 
-    /// The scheduler that is best for every goal, or else a compromise, if more than one goal has a best scheduler.
+    /// A line that names the schedulers that are best for every goal, or else a compromise; `None` unless more than one
+    /// goal has a best scheduler.
     fn altogether(&self) -> Option<String> {
         if !self.verdict.is_of_several_goals() {
             return None;

@@ -151,7 +151,7 @@ pub(super) fn distinct(findings: &Results<'_>) -> impl Iterator<Item = usize> + 
     (0..same_as.len()).filter(move |&index| same_as[index].is_none())
 }
 
-/// Did threads complete more of the work that a measure times under one scheduler than under another?
+/// Did threads complete more units of a measure's work under one scheduler than under another?
 pub(super) fn differs_in_work(row: &Finding<'_>) -> bool {
     if !row.measure.counts_work() {
         return false;
@@ -194,8 +194,8 @@ pub(super) fn column(measure: &Measure) -> String {
     format!("{}\n{of}", measure.metric.name.replace('/', "\n"))
 }
 
-/// The judged value of the scheduler number `index`, emphasized if it is the best value, or if it differs from the
-/// first scheduler's value.
+/// The judged value of the scheduler number `index`, emphasized if it is the best value, or if it differs
+/// significantly from the first scheduler's value.
 pub(super) fn judged(row: &Finding<'_>, index: usize) -> Cell {
     let (entry, first) = (&row.entries[index], &row.entries[0]);
     let Some(pooled) = &entry.pooled else {

@@ -66,7 +66,8 @@ pub(super) fn folded(findings: &Results<'_>) -> Vec<String> {
         .collect()
 }
 
-/// For each request of the workload's control groups that schedulers ignore, a remark that names these schedulers.
+/// Remarks about the requests of the workload's control groups that schedulers ignore. Each remark is about one
+/// request, and names these schedulers.
 pub(super) fn ignored_groups(findings: &Results<'_>) -> Vec<String> {
     let requests = [
         (
@@ -104,7 +105,7 @@ pub(super) fn two_modes<'a>(
     let shown: Vec<usize> = distinct(findings).collect();
     rows.flat_map(|row| shown.iter().map(|&index| &row.entries[index]))
         .filter_map(|entry| {
-            // A share of few periods has few values.
+            // The share of missed periods has few possible values if a run has few periods, and these are not modes.
             let judged = entry.judged().filter(|_| !entry.is_share())?;
             let [(low, few), (high, many)] = lab::modes(&judged)?;
             let metric = &entry.measure.metric;
@@ -120,8 +121,8 @@ pub(super) fn two_modes<'a>(
         .collect()
 }
 
-/// Remarks about loads that would end by themselves but have no time, because the duration of another load ended the
-/// run first.
+/// Remarks about loads that would end by themselves but have no completion time, because the duration of another load
+/// ended the run first.
 pub(super) fn cut_short(findings: &Findings<'_>) -> Vec<String> {
     let comparison = findings.comparison;
     let Some(duration_ns) = comparison.workload.start(&comparison.machine).duration_ns else {

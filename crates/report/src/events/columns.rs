@@ -102,7 +102,7 @@ pub struct Events {
     pub prio: Vec<i32>,
     /// `prev_pid` of a switch, the parent of a fork.
     pub other_pid: Vec<i32>,
-    /// The name of that task, as an index into [`Columns::names`].
+    /// The name of the task `other_pid`, as an index into [`Columns::names`].
     pub other_comm: Vec<i32>,
     /// `prev_prio` of a switch.
     pub other_prio: Vec<i32>,

@@ -139,7 +139,8 @@ impl<F: Format> Linux<F> {
         });
     }
 
-    /// Records the averages of `cpu`'s classes; for the real-time class only if it ever ran.
+    /// Records the averages of `cpu`'s classes. Those of the real-time and deadline classes are recorded only if their
+    /// utilization is at least 1.
     fn record_cpu(&mut self, cpu: usize) {
         let state = &self.state.cpus[cpu];
         let averages = [
@@ -418,7 +419,7 @@ mod tests {
     use lab::{Case, Runs, Scheduler};
     use std::sync::atomic::AtomicBool;
 
-    /// Checks the records: they are in order, and idle states end as they began.
+    /// Checks that records are in order, and that an idle state ends only after it began and before the CPU switches.
     #[derive(Default)]
     struct Watch {
         last: u64,
@@ -452,7 +453,7 @@ mod tests {
         }
     }
 
-    /// After each event the averages of a CPU must equal the sum over its tasks.
+    /// After every 50th event, checks that the averages of a CPU equal the sums over its tasks.
     struct Checked(Linux<Watch>, u64);
 
     impl Trace for Checked {
@@ -478,7 +479,7 @@ mod tests {
                     },
                     fair.average.levels(),
                 );
-                // The tolerance: 1024 ns of the clock for each arrival or departure.
+                // Each arrival or departure may shift an average by 1024 ns of the clock.
                 let near = |one: f64, other: f64| (one - other).abs() <= 2.0 + one.abs() / 200.0;
                 assert!(
                     near(sum(|levels| levels.util), of.util),

@@ -61,7 +61,7 @@ impl Frequency {
     }
 }
 
-/// The tasks of a runqueue, and their averages.
+/// The averages of a runqueue's fair tasks, and the number and the weight of its runnable tasks.
 #[derive(Default)]
 pub(super) struct Tracker {
     pub average: Average,
@@ -118,7 +118,7 @@ impl Cpu {
         self.clock_at = now;
     }
 
-    /// Updates the CPU's averages to `now`, while a task of `class` runs.
+    /// Updates the CPU's averages to `now`, if a task of `class` has run since the last update.
     fn update(&mut self, now: u64, class: Option<Class>) {
         let clock = self.clock(now);
         let util = |of: Class| if class == Some(of) { 1024.0 } else { 0.0 };
@@ -250,7 +250,8 @@ impl Tracked {
         }
     }
 
-    /// Sets the task's priority, which may change its class. Updates the averages of the class to now.
+    /// Sets the task's priority, which may change its class. The averages of the task and of its CPU must have been
+    /// updated.
     pub fn set_prio(&mut self, pid: i32, prio: i32) {
         let Some(task) = self.tasks.get(&pid) else {
             return;

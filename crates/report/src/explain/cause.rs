@@ -64,9 +64,9 @@ pub enum Kind {
     WrongCapacity,
     /// The thread ran on a slow CPU, and all faster CPUs were offline or limited in their frequency.
     NoFasterCpu,
-    /// The CPU did not have its highest frequency.
+    /// The CPU did not run at its highest frequency.
     Frequency,
-    /// Another thread used its core.
+    /// Another thread ran on the same core.
     SharedCore,
     /// The waker of the thread was late.
     LateWaker,
@@ -147,7 +147,7 @@ impl Reason {
 struct Facts<'a> {
     machine: &'a Machine,
     chain: &'a Chain,
-    /// The CPUs that were online.
+    /// The CPUs that were online for at least a part of the chain's time.
     all: CpuMask,
     /// The CPUs of `all` that the thread may use.
     allowed: CpuMask,
@@ -206,7 +206,7 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// The decision that placed the thread on `cpu`.
+    /// The last decision that placed the thread on `cpu`.
     fn placed(&self, cpu: usize) -> Option<&'a Made> {
         let places = |made: &&Made| {
             matches!(

@@ -17,7 +17,7 @@ pub struct Chain {
     pub wait: Wait,
     /// The events, in order.
     pub steps: Vec<Step>,
-    /// The number of lines of the scheduler's `bpf_printk()` about the thread that are left out.
+    /// The number of omitted lines that the scheduler printed about the thread by `bpf_printk()`.
     pub unsaid: usize,
     /// The CPUs that idled during the wait, the longest idle first.
     pub idled: Vec<Idled>,
@@ -36,8 +36,8 @@ pub struct Chain {
     /// The control groups, by pid, of the threads in `beside` and of the waiting thread. Threads in the root group are
     /// left out.
     pub groups: BTreeMap<i32, Group>,
-    /// For each CPU, its latest frequency request before the wait began, or otherwise its first request after that; and
-    /// the time of the request in ns.
+    /// For each CPU, the time in ns and the decision of its latest frequency request before the wait began, or
+    /// otherwise of its first request after that.
     pub requests: BTreeMap<usize, (u64, Made)>,
 }
 
@@ -59,7 +59,7 @@ pub enum What {
     Woken {
         /// The reason for the thread's sleep, such as `a timer`, if known.
         waited_for: Option<&'static str>,
-        /// The thread that ran on the CPU where the wakeup happened: the waker, unless a timer expired.
+        /// The waker, or the parent of a new thread; `None` if an interrupt woke the thread up.
         by: Option<String>,
     },
     /// The scheduler makes a decision.
@@ -111,8 +111,8 @@ pub struct Idled {
     pub ns: u64,
     /// Was the CPU idle when the wait began?
     pub at_start: bool,
-    /// The reasons why the CPU found no work, each with the last such decision and their number. If the CPU made no
-    /// decision in the wait, these are the reasons from the time between going idle and the wait.
+    /// The reasons why the CPU found no work, each with the last such decision and the number of such decisions. If the
+    /// CPU made no decision in the wait, these are its reasons from the time between going idle and the wait.
     pub decisions: Vec<(Made, u64)>,
     /// Was the CPU idle all the time without a decision since it went idle, although the scheduler reports decisions?
     pub slept: bool,

@@ -135,7 +135,7 @@ fn missed_causes<'a>(of: &'a Explanation<'_>) -> impl Iterator<Item = Value> + '
     causes.map(|one| cause_of(&one.cause(of.machine), &one.missed.response))
 }
 
-/// A missed period. Its cause is in the list of causes, which has the same order.
+/// A missed period. Its cause is in the list of causes, which has the missed periods in the same order.
 fn missed(one: &MissedPeriod) -> Value {
     let MissedPeriod { missed, period } = one;
     json!({
@@ -152,7 +152,7 @@ fn missed(one: &MissedPeriod) -> Value {
     })
 }
 
-/// The time lost by reason, in ns.
+/// The duration of each part of the response, in ns.
 pub(super) fn named_parts(response: &Response) -> Value {
     let parts = response.parts();
     let parts = parts.map(|(name, ns)| (name.replace(' ', "_") + "_ns", json!(ns)));

@@ -18,7 +18,8 @@ const MOST_COUNTED: usize = 8;
 const UNSAID: &str = "A foreign scheduler in C reports no decisions. This page shows the trace, and the lines \
                       of the scheduler's bpf_printk() that contain the thread's name or pid.";
 
-/// A page with a table for each wait, then the total waits of the threads, and the decisions about them.
+/// A page with a table for each missed period and each other loss, then tables of the time that the threads lost in
+/// all, of their wakeup latencies, and of the decisions about them.
 pub fn page(of: &Explanation<'_>) -> Page {
     let items = items(of);
     let verdict = causes(of, &items).into_iter().take(MOST_CAUSES);

@@ -1,4 +1,4 @@
-//! One response of a thread in a run, which is a period and is compared with the same period of another run.
+//! One response of a thread, as a period that can be compared with the same period of another run.
 
 use super::cause::{self, Cause};
 use super::chain::Chain;

@@ -118,7 +118,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// The part of this activity since `earlier`, at time `at`.
+    /// The part of this activity since the time `at`, when its state was `earlier`.
     fn since(&self, earlier: &Ran, at: u64) -> Ran {
         Ran {
             from: self.from.max(at),

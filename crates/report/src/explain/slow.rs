@@ -10,8 +10,8 @@ use machine::Machine;
 /// The largest number of idle CPUs listed.
 const MOST_IDLED: usize = 4;
 
-/// A table of a response: the CPUs with their speeds, the time that the work takes on the fastest CPU, and the idle
-/// CPUs that are no slower.
+/// A table of a response: the CPUs on which the thread ran, with their speeds, and the idle CPUs that are no slower
+/// than the slowest of them. The title has the time that the work takes on the fastest CPU.
 pub fn table(response: &Response, machine: &Machine) -> Table {
     let name = &response.name;
     let from = seconds(response.from);

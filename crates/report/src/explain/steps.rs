@@ -7,13 +7,13 @@ use super::words::{counted, seconds, shown};
 use crate::{Cell, Table, Tone};
 use policy::About;
 
-/// The largest number of other threads on the CPU that are listed one by one.
+/// The largest number of other threads' turns on the CPU that are listed one by one.
 const MOST_OTHERS: usize = 10;
 
 /// The largest number of idle CPUs listed.
 const MOST_IDLED: usize = 6;
 
-/// The largest number of busy CPUs listed by name.
+/// The largest number of busy CPUs listed.
 const MOST_CPUS: usize = 16;
 
 /// The largest number of threads listed that ran on a CPU or waited.
@@ -115,7 +115,7 @@ impl Left {
         self.ns += if is_task { ns } else { 0 };
     }
 
-    /// Is `step`, which is about other threads, one of these turns?
+    /// Is `step` a decision about the other threads that belongs to these turns?
     fn is_part(&self, step: &Step) -> bool {
         let about_others = |about| matches!(about, About::Keeps | About::Yields | About::Preempts);
         self.first.is_some()

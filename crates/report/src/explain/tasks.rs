@@ -55,7 +55,7 @@ pub enum Priority {
 }
 
 impl Priority {
-    /// The class that the kernel's `prio` implies.
+    /// The priority in user space's terms that the kernel's `prio` stands for.
     pub fn of(prio: i32) -> Priority {
         match prio {
             ..0 => Priority::Deadline,
@@ -71,7 +71,7 @@ impl Priority {
 }
 
 impl Tasks {
-    /// Learns the names, priorities and affinities of tasks from `event`.
+    /// Learns the names, priorities, affinities and control groups of tasks from `event`.
     pub fn learn(&mut self, event: &Event<'_>) {
         match *event {
             Event::Switch {

@@ -57,7 +57,8 @@ pub struct Asked {
     /// Names of threads (all instances or one) or pids. If the list is empty, the threads by which the workload is
     /// judged are shown, or otherwise all threads.
     pub threads: Vec<String>,
-    /// A time, in ns: the waits nearest to that time are shown. Without a time, the longest waits are shown.
+    /// A time in ns: the waits at that time or, if there are none, the nearest wait is shown. Without a time, the
+    /// longest waits are shown.
     pub at: Option<u64>,
     /// The maximum number of waits, at least 1.
     pub worst: usize,

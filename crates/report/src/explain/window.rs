@@ -8,7 +8,7 @@ use policy::{About, Decision, Number};
 use simulator::EXPLAINED_NUMBERS;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The maximal time between a decision that takes a thread's CPU away and the loss of the CPU, in ns.
+/// The longest time between a decision that takes a thread's CPU away and the loss of the CPU, in ns.
 const BEFORE_NS: u64 = 50_000;
 
 /// A decision as the scheduler records it.
@@ -53,7 +53,7 @@ impl Raw {
 /// A decision's name, and the number of CPUs of the domain that the decision is about; 0 if it is not about a domain.
 pub type Reason = (&'static str, i64);
 
-/// The reasons why a CPU took nothing since it went idle, each with the last decision and the decision's time.
+/// The reasons why a CPU has taken nothing since it went idle, each with the last decision and the decision's time.
 pub type Reasons = BTreeMap<Reason, (u64, Raw)>;
 
 /// The subject of a [`Window`].

@@ -101,7 +101,7 @@ pub(super) fn leb128(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// The length of each bin, in ns; the last bin is shorter.
+/// The length of each bin, in ns; the last bin may be shorter.
 fn bin_lengths(run: &FirstRun) -> impl Iterator<Item = u64> {
     let (bin, duration) = (run.bin_ns, run.duration_ns);
     (0..duration.div_ceil(bin)).map(move |index| bin.min(duration - index * bin))

@@ -11,7 +11,7 @@ use machine::Machine;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The number of periods shown on each side of a missed period.
+/// The number of periods shown on each side of the period that came closest to its deadline, if none was missed.
 const PERIODS_BESIDE: f64 = 4.0;
 
 /// The largest number of threads whose periods have a lane. The threads with most misses come first, then the threads

@@ -152,7 +152,7 @@ fn idle_cpu(facts: &Facts<'_>, cpu: usize, better: Option<&Idled>) -> Option<Rea
     Some(reason.detail(refused(idled)).detail(also).better(cpu))
 }
 
-/// The reason if threads of a higher class had the CPU.
+/// The reason if real-time or deadline threads had the CPU, and the thread had no higher priority than they.
 fn real_time(
     facts: &Facts<'_>,
     cpu: usize,
@@ -192,7 +192,7 @@ fn real_time(
     Some(reason)
 }
 
-/// The reason if the CPUs that the thread may use were busy while others idled.
+/// The reason if the CPUs that the thread may use were busy while other CPUs idled.
 fn affinity(
     facts: &Facts<'_>,
     cpu: usize,
@@ -322,7 +322,7 @@ fn idle_elsewhere(
     reason.detail(behind).detail(more).better(idle_cpu)
 }
 
-/// The decision about preempting the running thread, or about the end of its turn.
+/// The first decision about preempting the running thread, or about the end of its turn.
 fn verdict<'a>(facts: &Facts<'a>) -> Option<&'a Made> {
     let is_verdict = |made: &&Made| {
         matches!(

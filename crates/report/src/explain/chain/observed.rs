@@ -22,7 +22,7 @@ pub struct Chains {
     windows: Vec<Window>,
     /// The threads whose decisions are counted.
     counted: BTreeSet<String>,
-    /// The counts and last values, by thread and decision.
+    /// The counts and first values, by thread and decision.
     counts: BTreeMap<(String, &'static str), (u64, Raw)>,
     tasks: Tasks,
     /// The windows that have not begun, latest first.
@@ -142,7 +142,7 @@ impl Chains {
         }
     }
 
-    /// Records that a scheduler is loaded again, or none is loaded.
+    /// Records that a scheduler is loaded again, or that none is loaded any more.
     fn loaded(&mut self, now: u64, loaded: bool) {
         if let Some(since) = self.unloaded.take() {
             for window in &mut self.windows {
@@ -217,7 +217,7 @@ impl Chains {
         }
     }
 
-    /// The chains, in the order of the waits, and the counts of decisions, most frequent first.
+    /// The chains, in the order of the waits, and the counts of decisions about each thread, most frequent first.
     pub fn finish(mut self) -> (Vec<Chain>, Vec<Counted>) {
         for cpu in 0..self.running.len() {
             self.end_turn(cpu, u64::MAX);

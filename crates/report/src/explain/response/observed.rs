@@ -9,7 +9,8 @@ use machine::Machine;
 use simulator::{Event, Trace};
 use std::collections::{BTreeMap, HashMap};
 
-/// Observes a run, and keeps for each thread the responses that lost the most time to slow CPUs.
+/// Observes a run, and keeps for each thread the responses that lost the most time by running slowly or to late
+/// wakers, and the worst missed periods.
 pub struct Responses<'a> {
     machine: &'a Machine,
     asked: &'a Asked,

@@ -61,7 +61,7 @@ impl Parts {
         }
     }
 
-    /// Records the end of the response of a thread with periods, which sleeps.
+    /// Records that a thread with periods sleeps, which ends `response`.
     pub fn closes(&mut self, response: &Response, idle: &[u64]) {
         if let Some(part) = self.0.get_mut(&response.pid) {
             part.last = Some(part.of(response, idle));
