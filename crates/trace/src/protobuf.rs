@@ -14,7 +14,7 @@ pub trait Value<'b>: Default {
     /// The wire type of the values.
     const WIRE_TYPE: u8;
 
-    /// Reads the next value, which replaces a value that the message already has, or is added to it.
+    /// Reads the next value, which replaces a previous value of the field or, in a list, is added to the values.
     fn read(&mut self, decoder: &mut Decoder<'b>) -> Result<(), Error>;
 
     /// Reads the next value, which is encoded as `wire_type`.

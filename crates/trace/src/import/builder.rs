@@ -24,7 +24,7 @@ pub struct Builder<'a> {
     pub by_pid: HashMap<i32, u32>,
     pub cpus: Vec<Cpu>,
     pub streams: Vec<Stream>,
-    /// Streams whose end was not read, by the kernel's identity.
+    /// Streams whose end has not been read yet, by the kernel's identity.
     by_object: HashMap<u64, u32>,
     pub futexes: Futexes,
     /// The affinity and the slice of a thread that is about to be marked, by pid.

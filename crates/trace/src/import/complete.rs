@@ -3,7 +3,7 @@
 use super::builder::Builder;
 use crate::event::Task;
 
-/// The part of all switches, in %, above which switches that do not follow each other leave no load to be replayed.
+/// The part of all switches, in %, that may contradict the switches before. Above it, there is no load to be replayed.
 const MOST_CONTRADICTIONS_PCT: u64 = 10;
 
 /// The part of all sleeps, in %, that may end without a wakeup in a complete trace. One of 619 sleeps did so in a
@@ -77,8 +77,8 @@ impl Builder<'_> {
                 expected: ALL_THREADS,
             });
         }
-        // Do threads sleep and run again, although the trace has no wakeups? The trace then does not distinguish
-        // sleeping from waiting, and a simulation in which threads wait for any time would pass.
+        // If threads sleep and run again although the trace has no wakeups, the trace does not distinguish sleeping
+        // from waiting, and a simulation in which threads wait for any time would pass.
         if self.unwoken > 0 && !self.wakes {
             return Err(NoLoad::new("threads sleep, but the trace has no wakeups"));
         }

@@ -16,7 +16,7 @@ pub struct Known {
     /// The time of the thread's start or first event, in ns; `until` is the time of the thread's last activity.
     pub from: u64,
     pub until: u64,
-    /// Does the thread belong to the load, according to the trace?
+    /// The recorder's mark on the thread, if it has one.
     pub marked: Option<Mark>,
     /// The thread's work since its last step, in ns of the fastest core.
     pub work: u64,
@@ -97,7 +97,7 @@ pub enum Entry {
     Step(Step),
     /// The thread sleeps until a timer, or another cause that is not a thread, wakes it.
     Slept(Gap),
-    /// The thread waits to be woken by [`Known`] `by`, or sleeps.
+    /// The thread sleeps until the thread `by` wakes it.
     Woken {
         by: u32,
         gap: Gap,

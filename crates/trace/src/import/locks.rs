@@ -17,7 +17,7 @@ const WAKE: u64 = 1;
 const WAIT_BITSET: u64 = 9;
 const WAKE_BITSET: u64 = 10;
 const FLAGS: u64 = 128 | 256;
-/// The value of a contended mutex: in glibc (`lll_lock`) and Rust's library.
+/// The value of a contended mutex in glibc (`lll_lock`) and in Rust's library.
 const CONTENDED: u32 = 2;
 
 /// The observed futexes.

@@ -40,7 +40,7 @@ pub struct Imported {
 /// The size of the trace, and its losses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// The number of lines with scheduler events.
+    /// The number of scheduling events, including the recorder's marks.
     pub events: u64,
     /// The number of events that were lost according to the trace.
     pub lost: u64,

@@ -464,8 +464,8 @@ mod tests {
         }
     }
 
-    /// The wakeups of a thread that works for `work` after each of the wakeups `at`, in ns. Wakeups
-    /// that arrive while it is busy are late.
+    /// The wakeups of a thread that works for `work` after each of the wakeups `at`, in ns. A wakeup that arrives while
+    /// the thread is busy only adds work.
     fn of(at: impl Iterator<Item = f64>, mut work: impl FnMut() -> f64) -> Vec<Wakeup> {
         let mut wakeups = Vec::new();
         let mut busy_until = 0.0;

@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(of(&machine), [1_500_000, 1_000_000]);
     }
 
-    /// A call that ends 20 us after a sleep has the other 10 us of its probe in the next work.
+    /// A call that ends 20 us after the previous call has the other 10 us of its probe in the next work.
     #[test]
     fn probes_are_no_work_of_the_load() {
         let read = |us: u64| {

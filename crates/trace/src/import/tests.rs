@@ -6,7 +6,7 @@ mod streams;
 use super::*;
 use workload::recording::Step::{self, Fork, Run, Sleep, Wait, Wake};
 
-/// The load of `lines`, on a machine of two equal CPUs without a description.
+/// The load of `lines`, imported without a machine.
 pub(super) fn of(lines: &str) -> Imported {
     import("t.txt", lines.as_bytes(), None).unwrap_or_else(|error| panic!("{}", error.message()))
 }

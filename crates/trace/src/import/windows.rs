@@ -41,8 +41,8 @@ mod tests {
     use super::super::tests::{A, B, IDLE, switch, waking};
     use super::*;
 
-    /// Between two windows, unseen, a thread slept and was woken, and another one took over the CPU. Neither a latency
-    /// nor a run spans the gap.
+    /// Between two windows, a thread slept and was woken, and another thread took over the CPU. Neither a latency nor a
+    /// run spans the gap.
     #[test]
     fn nothing_spans_the_gap_between_two_windows() {
         let mark = |us: u64, text: &str| {

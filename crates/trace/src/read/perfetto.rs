@@ -319,7 +319,8 @@ mod tests {
             packed(12, &[0, 0x08]),
         ];
         let second = [
-            // The events of this packet are slightly later, because packets are not ordered.
+            // The first event of this packet is 1 ns later than the wakeup in the other packet, because packets are
+            // not ordered.
             packed(1, &[11 * ms + 1, 2 * ms]),
             packed(2, &[0, 1]),
             packed(3, &[8, 0]),

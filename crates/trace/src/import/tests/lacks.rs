@@ -38,14 +38,14 @@ fn a_note_counts_the_switches_that_do_not_fit() {
     let notes = of(&cut).summary.notes;
     let says = "at 1 of 39 switches, another thread leaves a CPU than the one that ran there";
     assert!(notes.iter().any(|it| it.starts_with(says)), "{notes:?}");
-    // For lost events there is a warning.
+    // If events were lost, only the warning about them is printed.
     let notes = of(&("CPU:0 [LOST 1 EVENTS]\n".to_owned() + &cut))
         .summary
         .notes;
     assert!(!notes.iter().any(|it| it.contains("switches")), "{notes:?}");
 }
 
-/// As by `perf script --cpu 0`: A is woken by B on another CPU.
+/// After its first lines the trace has the events of CPU 0 only, as from `perf script --cpu 0`. B wakes A on CPU 1.
 #[test]
 fn a_note_counts_the_sleeps_that_no_event_ends() {
     let turn = |ms: u64| {

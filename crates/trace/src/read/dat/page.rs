@@ -3,8 +3,8 @@
 use super::{TRACE_DAT, Wrong};
 use std::ops::Range;
 
-/// The number of bits for an event's length or kind. The other bits of the event's first 32 bits have the time in ns
-/// since the previous event.
+/// The number of bits for an event's length or kind. The other bits of the event's first 32 bits have the time since
+/// the previous event, in ticks of the file's clock.
 const TYPE_BITS: u32 = 5;
 const DELTA_BITS: u32 = 27;
 const PADDING: u32 = 29;
@@ -139,7 +139,7 @@ impl<'a> Pages<'a> {
         }))
     }
 
-    /// The next event of the page, unless that is only a time.
+    /// The next event of the page; `None` if the next entry is padding or only a time.
     fn event(&mut self) -> Result<Option<Record<'a>>, Wrong> {
         let offset = self.events.start;
         let too_long = || wrong(offset, "an event is longer than its page");

@@ -72,7 +72,7 @@ fn with_options(options: &[(u16, &[u8])], clock: &str) -> Vec<u8> {
 
 #[test]
 fn times_are_converted_to_ns_or_refused() {
-    // A third of a ns.
+    // A tick is a third of a ns.
     let tsc = [&0x5555_5556_u32.to_le_bytes()[..], &[32, 0, 0, 0], &[0; 8]].concat();
     let (clock, tsc2nsec) = (4, (14, &tsc[..]));
     let third = [0, 1_000, 2_000];
