@@ -43,7 +43,7 @@ pub struct Others {
     pub cpus: f64,
     /// The share of the time of all CPUs that these processes took, in %.
     pub pct: f64,
-    /// The processes with the largest parts, and the number of CPUs that each process kept busy.
+    /// The names of the processes with the largest parts, each with the number of CPUs that these processes kept busy.
     names: Vec<(String, f64)>,
     /// The share of the time of all CPUs that the hypervisor gave to other guests, in %.
     pub stolen_pct: f64,
@@ -111,7 +111,7 @@ impl Watch {
 }
 
 impl Others {
-    /// The load in words, such as `other processes kept 1.9 CPUs busy (cargo 1.2, rustc 0.6)`.
+    /// The load in words, such as `other processes kept 1.90 CPUs busy (cargo 1.20, rustc 0.60)`.
     pub fn words(&self) -> String {
         let mut text = format!("other processes kept {:.2} CPUs busy", self.cpus);
         if !self.names.is_empty() {

@@ -3,7 +3,7 @@
 //! A computer becomes warmer, its caches fill and its batteries drain, so a later turn runs under other conditions.
 //! Within a block the conditions are similar and, because of the random order, their remaining drift favours no
 //! scheduler (randomized block design: Fisher, The Design of Experiments, 1935). The first block is dropped, because it
-//! fills caches and finds the clocks of an idle computer.
+//! fills caches and begins with the temperature and the frequencies of an idle computer.
 
 use crate::{Scheduler, Sequence, Turn};
 use serde::{Deserialize, Serialize};

@@ -12,7 +12,7 @@ const COLUMNS: [&str; 4] = [
 ];
 /// The multiple of the median of all frame times above which a frame is jank.
 const JANK: f64 = 2.0;
-/// A time in ms that no frame takes. A median above it is in another unit.
+/// A time in ms that no frame takes. A median above a tenth of it is in us, and above ten times of it in ns.
 const LONGEST_MS: f64 = 10_000.0;
 
 /// The frame times in `text`, the content of `file`, in ms. MangoHud writes two lines about the computer before the

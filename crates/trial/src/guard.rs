@@ -23,7 +23,7 @@ const VARIABLE: &str = "EQUIPOISE_TRIAL_GUARD";
 const LOADS: &str = "EQUIPOISE_TRIAL_LOADS";
 /// The time limit for the end of killed processes, whose memory the kernel may be writing to disk.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The time limit for a killed trial to close its files; without tracefs, the guard does not wait.
+/// The time limit for a killed trial to close its files. Without tracefs, the guard waits for all of this time.
 const CLOSES: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(2);
 

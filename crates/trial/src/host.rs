@@ -84,7 +84,7 @@ impl Conditions {
         warnings
     }
 
-    /// A note about turbo, which makes the speed depend on the temperature.
+    /// Notes about the governors, and about turbo, which makes the speed depend on the temperature.
     pub fn notes(&self) -> Vec<String> {
         let governors: Vec<&str> = self.governors.iter().map(String::as_str).collect();
         let governor = match governors.as_slice() {

@@ -124,8 +124,8 @@ impl Linux {
         self.meter.iter().flat_map(|it| it.found.clone()).collect()
     }
 
-    /// Measures the loaded scheduler's costs in the first block: first without a load, then until `ended` has the turn
-    /// of the load. If the costs of a scheduler cannot be measured, it has no costs.
+    /// Measures the loaded scheduler's costs in the first block: before the turn, when `ended` is `None`, without a
+    /// load; and then until the turn has ended. A scheduler whose costs cannot be measured has no costs.
     fn meter(&mut self, ended: Option<&Turn>) {
         let Some(meter) = self.meter.as_mut().filter(|_| !self.is_warm) else {
             return;

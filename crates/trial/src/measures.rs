@@ -291,7 +291,7 @@ fn run(turn: &Turn, columns: &[Column]) -> Run {
                 }),
             migrations: total_of(|it| it.migrations),
             wakeups: total_of(|it| it.latencies_ns.len() as u64),
-            // The CPUs' time, and the part of it for which they were busy.
+            // The busy time of each kind of core.
             busy_ns: turn.busy_ns.values().copied().collect(),
             ..simulator::Counters::default()
         },
@@ -334,7 +334,7 @@ mod tests {
         }
     }
 
-    /// Pairs of `(seconds, latency in us)` of two schedulers.
+    /// The outcome of these blocks, each with the seconds and the latency in us of two schedulers.
     fn outcome(blocks: &[[(f64, u64); 2]]) -> Outcome {
         let block = |pair: &[(f64, u64); 2]| pair.iter().map(|&(s, us)| turn(s, us)).collect();
         Outcome {

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 pub const BASELINE: &str = "eevdf";
 /// The loader of Equipoise's policies.
 const LOADER: &str = "scx_equipoise";
-/// Programs called `scx_*` that load no scheduler: the D-Bus service of scx, its client, and its monitor.
+/// Programs called `scx_*` that load no scheduler: the D-Bus service of scx, its client, its monitor and its
+/// statistics.
 const NO_LOADERS: [&str; 4] = ["scx_loader", "scx_ctl", "scx_top", "scx_stats"];
 
 /// A scheduler of a trial.

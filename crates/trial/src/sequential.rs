@@ -24,7 +24,7 @@ const WORTH: f64 = 0.01;
 /// The state of the test after some blocks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sequence {
-    /// The figure that decides, which is the first of frame time, time and wakeup latency that the turns have.
+    /// The figure that decides, which is the first of [`figures`] that is above 0 in every turn.
     pub figure: &'static str,
     /// The state of the test for each scheduler except for the baseline.
     pub decisions: Vec<Decision>,

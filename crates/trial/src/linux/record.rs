@@ -75,7 +75,7 @@ fn all_pct() -> f64 {
 pub struct Recording {
     record: Record,
     cost: Option<Cost>,
-    /// The turns of the current block.
+    /// The cost of the turns of the current block so far.
     block: Option<Block>,
     /// The share of a turn to record, and the expected time of the turn in ns; `None` in the first block, which is
     /// recorded completely.
@@ -191,7 +191,8 @@ impl Recording {
         self.sampled = Some((share, block.turn_ns));
     }
 
-    /// Adds the figures of the recording to `turn`, if the recording has a load, and the cost of recording.
+    /// Adds the figures of the recording to `turn`, if the recording has a load. Adds the turn to the cost of
+    /// recording, unless the recording is kept.
     pub fn read(&mut self, by: TurnRecorder, turn: &mut Turn) -> io::Result<()> {
         let keeps = by.keeps;
         turn.recorded = self.recorded(by)?;

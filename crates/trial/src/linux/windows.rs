@@ -6,9 +6,10 @@ use workload::Rng;
 /// The length in ns above which a turn is recorded in several windows.
 const LONGEST_STRETCH_NS: u64 = 2_000_000_000;
 
-/// The windows of a turn, relative to its start, in ns. There is a window at a random time in each of the stretches
-/// into which the turn is divided (stratified sampling). Each moment is as likely to be in a window as any other, so
-/// the figures of the windows are unbiased, except that they miss waits longer than a window.
+/// The windows of a turn, relative to its start, in ns. There is a window in each of the stretches into which the turn
+/// is divided (stratified sampling), and each place at which the window fits into its stretch is equally likely.
+/// Except near the ends of stretches, each moment is therefore equally likely to be in a window. Waits longer than a
+/// window are missed.
 pub struct Windows {
     stretch_ns: u64,
     window_ns: u64,
