@@ -34,8 +34,7 @@ const LINES: usize = 1024;
 const WORDS: usize = machine::CACHE_LINE as usize / size_of::<u64>();
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// Adds measurements to `found`, which must be this computer. Each kind of CPU is measured on its
-/// first CPU.
+/// Adds measurements to `found`, which must describe this computer. Each kind of CPU is measured on its first CPU.
 pub fn calibrate(found: &mut Found) -> io::Result<()> {
     let numbers: Vec<usize> = found.cpus.keys().copied().collect();
     for &number in &numbers {

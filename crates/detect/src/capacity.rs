@@ -10,7 +10,7 @@ const RANKED_PCT: u64 = 3;
 /// The difference in % from which two measures contradict each other about two CPUs, if each measure rates a different
 /// CPU as faster.
 const CONTRADICTS_PCT: u64 = 5;
-/// The highest value of a measure, which is work per MHz times kHz. A higher number is not plausible.
+/// The largest plausible value of a measure. The largest values are those of work per MHz times kHz.
 const HIGHEST: u64 = 1 << 40;
 /// The fastest CPU's capacity, as in today's kernels.
 const FULL: u64 = 1024;

@@ -234,9 +234,9 @@ fn sockets(root: &Node, listed: &[Listed], online: &CpuMask) -> Vec<CpuMask> {
     sockets.map(span).filter(|span| !span.is_empty()).collect()
 }
 
-/// The measures of speed. Linux multiplies `capacity-dmips-mhz` by each CPU's highest frequency, or takes the property
-/// alone (`topology_normalize_cpu_scale()` in drivers/base/arch_topology.c). If a CPU lacks the property, all CPUs have
-/// the same capacity.
+/// The measures of speed. Linux multiplies `capacity-dmips-mhz` by each CPU's highest frequency or, if that is unknown,
+/// takes the property alone (`topology_normalize_cpu_scale()` in drivers/base/arch_topology.c). If a CPU lacks the
+/// property, all CPUs have the same capacity.
 fn measures(found: &mut Found, listed: &[Listed]) {
     let nodes: BTreeMap<usize, &Node> = listed.iter().map(|cpu| (cpu.number, cpu.node)).collect();
     let timed = found.cpus.values().all(|cpu| !cpu.opps.is_empty());

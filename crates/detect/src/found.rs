@@ -52,7 +52,7 @@ pub struct Cpu {
     pub priority: Option<u32>,
     /// The CPU's OPPs, in rising order.
     pub opps: Vec<OppFound>,
-    /// Are the OPPs between the lowest and the highest assumptions?
+    /// Are all OPPs only assumed, except for the lowest and the highest one?
     pub assumed_opps: bool,
     /// The control of the CPU's frequency, if sysfs shows it.
     pub decider: Option<Decider>,

@@ -212,7 +212,7 @@ fn core_name(kind: Node, root: Node) -> Option<String> {
     let intel = match info(kind, "CoreType") {
         Some("IntelCore") => Some("p-core"),
         Some("IntelAtom") => Some("e-core"),
-        // Since hwloc 2.13.
+        // hwloc has this type since 2.13.
         Some("IntelLowPower") => Some("lp-e-core"),
         _ => None,
     };

@@ -91,7 +91,7 @@ impl Found {
         }
     }
 
-    /// Puts all threads of each core into one core type.
+    /// Splits each core whose threads differ in kind or speed, because a core has one core type.
     pub(crate) fn split_cores(&mut self, capacities: &Capacities) {
         let cpus = self.cpus.clone();
         let mut split = Vec::new();

@@ -226,8 +226,9 @@ fn read_cpu(
     }
 }
 
-/// The set of CPUs of each CPU in its `topology`, whose file has the first of `names` or, in older kernels, the second.
-/// All CPUs of a set have the same set. Other sets are left out with a warning, and so are unreadable files.
+/// The set of CPUs of each CPU, from the file in its `topology` that has the first of `names` or, in older kernels, the
+/// second. All CPUs of a set must have the same set. Other sets are left out with a warning, and so are unreadable
+/// files.
 fn spans(
     all: &Folder,
     online: &CpuMask,
@@ -297,7 +298,7 @@ fn packages(all: &Folder, found: &mut Found, online: &CpuMask) {
     }
 }
 
-/// Every idle state except polling, and the names of the disabled ones, which cpuidle does not enter.
+/// The enabled idle states except polling, and the names of the disabled states, which cpuidle does not enter.
 fn idle_states(cpuidle: &Folder) -> (Vec<IdleState>, Vec<String>) {
     let state = |number: usize| {
         let state = cpuidle.at(format!("state{number}"));

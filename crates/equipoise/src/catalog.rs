@@ -213,7 +213,7 @@ fn other_kind(kind: &str, file: &str) -> Option<Box<BadInput>> {
     )))
 }
 
-/// The duration that the load states, if any. A load for more CPUs than those of this computer states no duration.
+/// The duration that the load states, if any. A load that does not fit the machine `smp-8` states no duration.
 fn duration(workload: &dyn Workload) -> Option<String> {
     let machine = Machine::find("smp-8").ok()?;
     workload.check(&machine).ok()?;
@@ -263,7 +263,7 @@ fn workload_page(name: &str, workload: &dyn Workload) -> Page {
     }
 }
 
-/// The table of the periods of a recording's threads, by which its `missed` are judged.
+/// The table of the periods of a recording's threads, which determine the periods that are missed.
 fn periods(recording: &Recording) -> Option<Table> {
     let row = |thread: &Thread| {
         let period = thread.period?;

@@ -234,7 +234,7 @@ fn expect_escaped(text: &str) {
 /// Prints to standard output. It is not an error if a reader, such as `head`, closes the pipe early.
 pub fn print(text: &str) -> Result<(), Error> {
     check_stdout()?;
-    // Colors are escape sequences.
+    // Colours are escape sequences.
     if !console::colors_enabled() {
         expect_escaped(text);
     }
@@ -349,7 +349,7 @@ fn trace_kind(file: &Path) -> Result<Kind, Error> {
 }
 
 /// Traces the first run of each of `cases` to `file`. If there are several cases, each has a file with the case's name
-/// before the extension. `None` if the command is to stop.
+/// before the extension. Returns no files if the command is to stop.
 pub fn trace(file: &Path, cases: &[(String, Case<'_>)], runs: &Runs) -> Result<Staged, Error> {
     match interrupt::check().and_then(|()| traces(file, cases, runs)) {
         Err(Error::Stopped) => {

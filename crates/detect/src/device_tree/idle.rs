@@ -26,7 +26,7 @@ pub(super) fn add(found: &mut Found, listed: &[Listed], by_handle: &BTreeMap<u32
                 None => lacking.push(node.base_name()),
             }
         }
-        // Linux then uses none of the CPU's states (`dt_init_idle_driver()`).
+        // If a state lacks a time, Linux uses none of the CPU's states (`dt_init_idle_driver()`).
         if !lacking.is_empty() {
             incomplete.extend(lacking);
             without.set(cpu.number);

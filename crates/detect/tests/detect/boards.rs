@@ -25,7 +25,7 @@ fn flag() -> Vec<u8> {
     Vec::new()
 }
 
-/// A table whose CPUs share a clock: MHz, and whether the OPP is a boost.
+/// A table whose CPUs share a clock. `opps` has the MHz of each OPP, and whether it is a boost.
 fn table(handle: u32, opps: &[(u64, bool)]) -> DeviceTreeNode {
     let table = node(&format!("opp-table-{handle}"))
         .with("compatible", "operating-points-v2")
@@ -70,7 +70,7 @@ fn harts_that_cannot_run_linux_have_no_number() {
         vec![],
     );
     assert_eq!((first.cpus.len(), first.offline.count()), (2, 0));
-    // Bases and extensions, and a hart without atomics.
+    // These harts have a base and a list of extensions; the first hart has no atomics.
     let hart = |number, extensions: &[u8]| {
         cpu(number, "riscv")
             .with("riscv,isa-base", "rv64i")
@@ -81,7 +81,7 @@ fn harts_that_cannot_run_linux_have_no_number() {
         vec![],
     );
     assert_eq!(second.cpus.len(), 1);
-    // On arm64 a disabled CPU has a number, a failed one has none.
+    // On arm64 a disabled CPU has a number, and a failed CPU has none.
     let (arm, _) = board(
         vec![
             cpu(0, "arm,cortex-a53"),
@@ -97,7 +97,7 @@ fn harts_that_cannot_run_linux_have_no_number() {
     );
 }
 
-/// QorIQ boards with spin tables, and arm64.
+/// QorIQ boards with spin tables have such CPUs, and so has arm64.
 #[test]
 fn disabled_cpus_with_a_method_are_started() {
     let waits = |name: &str, method| {
@@ -113,7 +113,7 @@ fn disabled_cpus_with_a_method_are_started() {
     }
 }
 
-/// t4240: two threads for each node, which have consecutive numbers.
+/// t4240 has two threads for each node, with consecutive numbers.
 #[test]
 fn threads_of_powerpc_have_numbers() {
     let core = |number: u32| {
@@ -125,7 +125,7 @@ fn threads_of_powerpc_have_numbers() {
     assert_eq!(level(&machine, "SMT"), "0-1 2-3");
 }
 
-/// Linux multiplies by the highest frequency. Without one for each CPU it has nothing to multiply by.
+/// Linux multiplies by the highest frequency, which each CPU must have.
 #[test]
 fn work_per_mhz_is_no_capacity() {
     let with = |number, core, dmips: u32| cpu(number, core).with("capacity-dmips-mhz", dmips);
@@ -142,7 +142,7 @@ fn work_per_mhz_is_no_capacity() {
         "{warnings:?}"
     );
     let [little, big] = <[_; 2]>::try_from(cpus()).unwrap();
-    // A frequency of one CPU alone is none.
+    // If only one CPU has a frequency, it is not used.
     let half = vec![little, big.with("operating-points-v2", 9_u32)];
     let (half, warnings) = board(half, vec![table(9, &[(2_000, false)])]);
     assert_eq!(kinds(&half), ["cortex-a55 308: 0", "cortex-a78 1024: 1"]);
@@ -150,7 +150,7 @@ fn work_per_mhz_is_no_capacity() {
         warnings.iter().any(|it| it.contains("lacks for CPUs 0")),
         "{warnings:?}"
     );
-    // Nor is a capacity of one CPU alone.
+    // If only one CPU has a capacity, it is not used either.
     let one = vec![with(0, "arm,cortex-a55", 308), cpu(1, "arm,cortex-a78")];
     let (one, _) = board(one, vec![]);
     assert_eq!(kinds(&one), ["cortex-a55 1024: 0", "cortex-a78 1024: 1"]);
@@ -202,7 +202,7 @@ fn boosts_do_not_count() {
     );
 }
 
-/// imx6q: version 1 of the binding, a list of kHz and uV at one CPU or at each.
+/// imx6q uses version 1 of the binding: a list of kHz and uV in the node of one CPU or of each CPU.
 #[test]
 fn the_old_table_of_one_cpu_is_that_of_all() {
     let points = [996_000_u32, 1_250_000, 396_000, 975_000];
@@ -224,7 +224,7 @@ fn the_old_table_of_one_cpu_is_that_of_all() {
     }
 }
 
-/// Qualcomm's clock domains, which firmware drives. Both clusters have the same frequencies.
+/// Firmware drives Qualcomm's clock domains. Both clusters have the same frequencies.
 #[test]
 fn clock_domains_of_firmware_are_policies() {
     let of_domain = |number, domain: u32| {
@@ -257,7 +257,7 @@ fn the_power_coefficient_is_an_energy_model() {
     assert!(unknown.power.is_none());
 }
 
-/// The CPU's first power domain has its states; those of the domain above are a group's. As on sm8550.
+/// As on sm8550, the CPU's first power domain has the states of the CPU, and the domain above has those of a group.
 #[test]
 fn idle_states_may_be_behind_power_domains() {
     let state = |name: &str, handle: u32| {
@@ -355,7 +355,7 @@ fn tables_and_idle_states_that_linux_refuses_are_named() {
     let state = node("cpu-sleep")
         .with("min-residency-us", 500_u32)
         .with("phandle", 7_u32);
-    // In place of 64 bits, 32.
+    // This frequency has 32 bits instead of 64.
     let opp = node("opp-1").with("opp-hz", 1_000_000_000_u32);
     let table = node("opp-table").with("phandle", 8_u32).has(opp);
     let cpus = vec![
@@ -401,7 +401,7 @@ fn distances_between_nodes_are_read() {
         (level(&none, "NUMA"), none.numa.distances.len()),
         ("0-1".to_owned(), 0)
     );
-    // Linux then has one node.
+    // With a wrong distance, Linux has one node.
     let (wrong, warnings) = numa(Some(vec![0, 0, 10, 0, 1, 9]));
     assert_eq!(level(&wrong, "NUMA"), "");
     assert!(

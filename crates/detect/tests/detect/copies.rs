@@ -138,7 +138,7 @@ fn links_out_of_an_archive_are_not_followed() {
         &elsewhere.path().join("khz"),
         "sys/devices/system/cpu/policy/cpuinfo_max_freq",
     );
-    // This one leads to another place in the archive.
+    // This link leads to another place in the archive.
     link("../policy".as_ref(), "sys/devices/system/cpu/cpu0/cpufreq");
     let khz = || {
         let (found, _) = machine(pack().unwrap());

@@ -264,7 +264,7 @@ fn what_a_machine_file_cannot_say_is_listed() {
     );
 }
 
-/// Version 1 has relative latencies of the objects so many levels below; here of the cores and of the nodes.
+/// Version 1 has relative latencies of the objects at a depth below an object, here of the cores and of the nodes.
 #[test]
 fn distances_of_version_1_are_read() {
     let node = |number: usize, set: &str, pus: &str| {
@@ -296,7 +296,7 @@ fn distances_of_version_1_are_read() {
     assert_eq!(machine.numa.distances, [[10, 21], [21, 10]]);
 }
 
-/// hwloc writes nothing for a word of 32 CPUs none of which is in a set.
+/// hwloc writes nothing for a word of 32 CPUs if none of them is in the set.
 #[test]
 fn sets_of_more_than_sixty_four_cpus_are_read() {
     let text = packages(&[("", &[0])], "").replace("cpuset=\"0x1\"", "cpuset=\"0x1,,0x1\"");

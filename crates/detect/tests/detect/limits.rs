@@ -30,7 +30,7 @@ fn frequencies_that_no_cpu_has() {
     let no_cpu =
         |khz: &str| format!("left out: the frequencies {khz} kHz of CPUs 0-1, which no CPU has");
     for (given, lists_khz, kept, warning) in [
-        // cppc_cpufreq, if the firmware does not know its lowest frequency.
+        // cppc_cpufreq reports 0 if the firmware does not know its lowest frequency.
         (&[0, 2_000_000][..], false, &[2_000_000][..], no_cpu("0")),
         (
             &[0, 1_000_000, 2_000_000],
@@ -39,7 +39,7 @@ fn frequencies_that_no_cpu_has() {
             no_cpu("0"),
         ),
         (&[0, 0], false, &[], no_cpu("0")),
-        // In MHz, and in Hz.
+        // These frequencies are in MHz and in Hz instead of kHz.
         (&[800, 2_000], false, &[], no_cpu("800, 2000")),
         (
             &[800_000_000, 2_000_000_000],
@@ -97,7 +97,7 @@ fn powers_and_times_that_are_too_large() {
     };
     let tree =
         Tree::new(2, &[cpus]).energy("cpu0", "0-1", &[(1_000_000, 1_000), (2_000_000, u64::MAX)]);
-    // In this unit, powers are in mW.
+    // Without the flag for uW, powers are in mW.
     tree.write("kernel/debug/energy_model/cpu0/flags", "0x0");
     let (machine, warnings) = sysfs(&tree);
     assert!(machine.power.is_none());

@@ -99,8 +99,7 @@ fn alder_lake_has_two_kinds_of_core_under_one_cache() {
     );
 }
 
-/// ITMT ranks them like this. Without hardware threads (as in Lunar Lake) the kernel reports
-/// capacities instead.
+/// ITMT ranks the CPUs like this. Without hardware threads (as in Lunar Lake) the kernel reports capacities instead.
 #[test]
 fn a_hybrid_with_hardware_threads_has_preferred_cpus() {
     let (ranked, _) = machine(detect::sysfs(alder_lake(Some(1024)).path()).unwrap());
@@ -242,7 +241,7 @@ fn the_energy_model_says_what_cores_draw() {
     let little: Vec<(u32, u64)> = [1_008, 1_200, 1_416, 1_608, 1_800]
         .map(|mhz| (mhz * 1000, u64::from(mhz) * 100))
         .into();
-    // 2 W at 2.4 GHz and 1 V; half of that frequency at half the voltage.
+    // The highest OPP takes 2 W at 2.4 GHz and 1 V; the lowest has half the frequency and half the voltage.
     let big = [
         (1_200_000, 250_000),
         (1_416_000, 400_000),
@@ -271,13 +270,13 @@ fn the_energy_model_says_what_cores_draw() {
             .all(|(mw, given)| mw.abs_diff(given) <= 1),
         "{mw:?}"
     );
-    // If it says nothing about one CPU, no power is known at all.
+    // If the energy model lacks a CPU, the machine file has no powers.
     let (machine, _) =
         crate::machine(detect::sysfs(rk3588().energy("cpu4", "4-7", &big).path()).unwrap());
     assert!(machine.power.is_none());
 }
 
-/// Two AMD EPYC 7571-like sockets as `lscpu` shows EPYC 7763: 64 cores and 8 L3 each, two threads, NPS1, distance 32.
+/// Two sockets of AMD EPYC 7763, as `lscpu` shows them: 64 cores and 8 L3 each, two threads, NPS1, distance 32.
 #[test]
 fn two_sockets_with_sixteen_caches() {
     let pairs: Vec<String> = (0..128)
@@ -318,8 +317,8 @@ fn two_sockets_with_sixteen_caches() {
     assert!(warnings.is_empty(), "{warnings:?}");
 }
 
-/// NVIDIA Grace: 72 Neoverse V2 with 1 MiB of L2 each and 114 MiB of L3, one node with CPUs, and one of the GPU's
-/// memory without any, as `numactl --hardware` shows a GH200.
+/// NVIDIA Grace: 72 Neoverse V2 with 1 MiB of L2 each and 114 MiB of L3, one node with CPUs, and one node without CPUs
+/// for the GPU's memory, as `numactl --hardware` shows a GH200.
 #[test]
 fn a_node_without_cpus_is_no_package() {
     let all = Cpus {

@@ -335,7 +335,7 @@ fn a_cpuinfo_has_cores_and_packages() {
     }
 }
 
-/// sparc64's kernel has only sizes.
+/// On sparc64, the kernel shows only the sizes of caches.
 #[test]
 fn a_cpu_may_have_the_size_of_its_cache() {
     let tree = Tree::new(2, &[plain("0-1")]);
@@ -405,7 +405,7 @@ fn a_boost_counts_while_it_is_enabled() {
     };
     assert_eq!(highest(Some("0"), 2_000_000), 2_000_000);
     assert_eq!(highest(Some("1"), 2_500_000), 2_500_000);
-    // Without the file the highest frequency tells.
+    // Without the file `boost`, the highest frequency decides.
     assert_eq!(highest(None, 2_000_000), 2_000_000);
     assert_eq!(highest(None, 2_500_000), 2_500_000);
 }
@@ -469,7 +469,7 @@ fn each_cpu_says_whether_it_is_online_if_no_list_does() {
     assert_eq!(found.offline.to_string(), "2");
 }
 
-/// As on s390: each socket has three CPUs, each book two sockets.
+/// As on s390, each socket has three CPUs, and each book has two sockets.
 #[test]
 fn without_caches_the_cpus_of_a_socket_belong_together() {
     let tree = Tree::new(12, &[plain("0-11")]);

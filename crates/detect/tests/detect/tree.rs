@@ -28,7 +28,7 @@ pub struct Cpus<'a> {
     pub clusters: &'a str,
     /// The cpufreq policies; none means one for each CPU.
     pub policies: &'a str,
-    /// kHz; the lowest and the highest, or all.
+    /// The frequencies in kHz: the lowest and the highest, or all.
     pub khz: &'a [u32],
     /// Whether `scaling_available_frequencies` exists.
     pub lists_khz: bool,
@@ -41,7 +41,7 @@ pub struct Cpus<'a> {
     pub preference: &'a str,
     /// `amd_pstate_prefcore_ranking`.
     pub ranking: Option<u32>,
-    /// Name, latency and residency in us.
+    /// The name of each idle state, and its latency and residency in us.
     pub idle: &'a [(&'a str, u32, u32)],
     pub midr: Option<u64>,
 }

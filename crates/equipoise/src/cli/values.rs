@@ -76,7 +76,7 @@ pub fn interval(text: &str) -> Result<Duration, String> {
     seconds(text, 0.1..=3600.0, "expected seconds from 0.1 to 3600")
 }
 
-/// The longest time to record.
+/// A time limit, given in seconds.
 pub fn limit(text: &str) -> Result<Duration, String> {
     let expected = "expected a number of seconds, such as 10 or 0.5";
     seconds(text, 0.001..=1e6, expected)

@@ -330,7 +330,7 @@ fn with_equipoise_in_60_lines() {
         },
     }));
     let screen = board.screen(200, 60, |_| {});
-    // The screens in the documents are at most 100 columns wide, so only this test checks what is next to the threads.
+    // No document has this screen, so check what is next to the threads.
     for expected in [
         "Waking or new tasks that got an idle CPU",
         "1030.0",

@@ -542,7 +542,7 @@ mod tests {
         assert_eq!((ran[0].ran, ran[0].turns), (1.0, Some(1.0)));
     }
 
-    /// Both threads wait while the scan reads the first of them, so it shows the waits of the second.
+    /// Both threads wait while the scan reads the first of them, so the scan shows the waits of the second.
     #[test]
     fn percentile_and_mean_are_of_the_same_waits() {
         let proc = two();
