@@ -78,8 +78,7 @@ test-package:
 pristine:
 	tests/pristine
 
-# Feeds a million inputs to the reader of every format, which takes hours; tests/fuzz --runs N does
-# less.
+# Feeds 200,000 inputs to each reader of a format, which takes hours; `tests/fuzz --runs N` feeds another number.
 fuzz:
 	tests/fuzz
 
@@ -145,8 +144,8 @@ cost:
 mutants:
 	python3 -m tools.mutants $(MUTANTS)
 
-# Removes the rules of scheduler/equipoise, one at a time, and prints what gets worse; `make ablate ABLATE="level.h"` does
-# less.
+# Removes the rules of scheduler/equipoise, one at a time, and prints what gets worse; `make ablate
+# ABLATE="level.h"` does less.
 ablate:
 	python3 -m tools.ablate $(ABLATE)
 

@@ -2,7 +2,8 @@
 tools.sensitivity's loads that get worse or better without the rule (paired runs; + is worse without
 the rule), and how many more random cases miss the bars of `make properties`.
 
-tests/mutating/rules has the rules, in the format of tools.mutants. A rule without an effect has no reason to be there."""
+tests/mutating/rules has the rules, in the format of tools.mutants. A rule without an effect has no reason to be
+there."""
 
 from tools import mutants
 from tools.command import PROJECT, positive, run_main

@@ -27,7 +27,7 @@ LOADS = {"pipe": "`perf bench sched pipe`: two tasks that answer each other",
          "busy": "slices that end: three busy loops for each CPU"}
 OPS = ["select_cpu", "enqueue", "dequeue", "dispatch", "runnable", "running", "stopping", "quiescent", "tick", "yield",
        "update_idle", "cpu_acquire", "cpu_release", "set_cpumask", "set_weight", "init_task", "exit_task", "enable", "disable"]
-# The functions below which a part begins, by part. The names of a class's methods contain the name of the class.
+# The functions with which a part begins, by part. The names of a class's methods contain the name of the class.
 CORE = re.compile(r"__schedule|try_to_wake_up|sched_ttwu_pending|sched_tick|ttwu_.*|wake_up_new_task|sched_exec|resched_curr|"
                   r"preempt_schedule.*|schedule_idle|sched_balance_softirq|sched_balance_trigger")
 PARTS = [("switch", re.compile(r"__switch_to(_asm)?|switch_mm_irqs_off|finish_task_switch.*|switch_fpu_return")),

@@ -3,10 +3,9 @@
 Boots once, calibrates the guest as a machine, and records each LOAD there in several rounds under
 the kernel's EEVDF, scx_equipoise and the kernel's scx_simple. The recording under EEVDF is
 simulated under all three. Prints the medians of makespan and p95 wakeup latency over the rounds,
-with the least and the greatest values. For each two schedulers whose measured figures differ by a
+with the smallest and the largest values. For each two schedulers whose measured figures differ by a
 rank-sum test, also prints whether the simulated order is the measured one. Wrong orders are no
-failure: exit
-status 1 means that a load could not be recorded or simulated."""
+failure: exit status 1 means that a load could not be recorded or simulated."""
 
 import os
 import subprocess
@@ -27,7 +26,7 @@ Samples = dict[tuple[str, str], dict[str, list[tuple[float, float]]]]
 
 
 def tables(samples: Samples) -> list[str]:
-    """The lines of the figures, the orders, and the number of right orders. `pairs` has the measured and simulated
+    """The lines of the figures, the orders, and the number of right orders. `samples` has the measured and simulated
     figures of each scheduler, by load and figure."""
     rows: list[list[Cell]] = [["load", "figure", "scheduler", "measured", "simulated"]]
     orders: list[list[Cell]] = [["load", "figure", "measured order", "simulated order"]]

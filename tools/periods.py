@@ -1,5 +1,5 @@
-"""Records loads with deadlines in a guest, and compares the periods that an import finds, and the misses of a replay, with
-rt-app's own log.
+"""Records loads with deadlines in a guest, and compares the periods that an import finds, and the misses of a replay,
+with rt-app's own log.
 
 Boots once, with one CPU and a clock that counts instructions, and records rt-app with each LOAD
 beside a busy loop. A replay under `eevdf` is compared with rt-app's log: a period must be right

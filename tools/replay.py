@@ -42,7 +42,7 @@ def shared(machine: Path, figures: Figures) -> str:
 
 
 def table(figures: dict[tuple[str, str], list[tuple[float, float]]]) -> list[str]:
-    """The lines of the table. `pairs` has the measured and simulated figures, by load and figure."""
+    """The lines of the table. `figures` has the measured and simulated values, by load and figure."""
     rows: list[list[Cell]] = [["load", "figure", "measured", "simulated", "off %", "bar"]]
     met = []
     for (load, figure), pairs in figures.items():

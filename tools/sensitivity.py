@@ -22,8 +22,8 @@ DEFINES = ["ALIKE_PCT", "LIMIT_STEP", "ALONE_FOR", "HURRY_NS", "WORTH_A_MOVE_PCT
 #: The percentages of which the part above 100 is the threshold.
 PERCENT = {"ALIKE_PCT", "WORTH_A_MOVE_PCT"}
 #: Loads that have more tasks than CPUs, or that judge latency, on machines with equal CPUs, with two sockets, with two
-#: kinds of CPUs, and with three; a crowd, short threads beside loops on heterogeneous CPUs, and a periodic thread beside
-#: tasks that wake up together, on CPUs with frequencies and with hardware threads.
+#: kinds of CPUs, and with three; a crowd, short threads beside loops on heterogeneous CPUs, and a periodic thread
+#: beside tasks that wake up together, on CPUs with frequencies and with hardware threads.
 CELLS = [("smp-2", "mixed"), ("smp-2", "hackbench:groups=1,fds=10,loops=200"), ("smp-8", "heavy-and-light"),
          ("smp-8", "netperf:pairs=8+busy:threads=8"), ("smp-8", "streamcluster:threads=9,scale=10"),
          ("smp-8", "thread-among-8n"), ("smp-8", "many-naps"), ("smp-2x8", "one-nice-19-among-6n"),

@@ -244,7 +244,10 @@ static void follow(struct cpu *cpu, const struct block *before, const struct blo
 	}
 }
 
-/* QEMU 10.0 passes the index of the CPU for which it has translated the block, if CPUs take turns on one thread. */
+/*
+ * The state of the CPU that this thread emulates. The index that QEMU passes does not tell: if CPUs take turns on
+ * one thread, QEMU 10.0 passes the index of the CPU for which it translated the block.
+ */
 static struct cpu *this_cpu(void)
 {
 	struct cpu *cpu = cpus;

@@ -4,8 +4,8 @@ Harmless faults that Linux's verifier accepts are not here: a division by zero (
 error from ops.exit() (the scheduler is already leaving), a dispatch of a task that is no longer queued (it is ignored).
 """
 
-# Faults for any op. Each body may use `sink`, `one` and `zero`, whose values the compiler does not know, `cpu` (this CPU),
-# and `task` (the op's task; NULL if it has none).
+# Faults for any op. Each body may use `sink`, `one` and `zero`, whose values the compiler does not know, `cpu` (this
+# CPU), and `task` (the op's task; NULL if it has none).
 ANYWHERE = {
     "endless_loop": "for (;;) sink++;",
     "endless_recursion": "faulty_deep(one);",
@@ -61,7 +61,7 @@ ANYWHERE = {
     "end_thread": "faulty_call(\"syscall\", 60, 0, 0, 0, 0, 0);",
 }
 
-# Uses up memory with an endless hash, or time with timers that leave none for tasks.
+# Functions that use up memory with an endless hash or queue, or time with timers that leave none for tasks.
 HOARDS = {
     "entries": """struct { __uint(type, BPF_MAP_TYPE_HASH); __uint(max_entries, 1 << 30); __type(key, u64);
 	__type(value, struct { char bytes[4096]; }); } hoard SEC(".maps");
@@ -198,7 +198,7 @@ LIBC = {
     "wait": "0", "getrusage": "0, (long)faulty_array", "setrlimit": "0, (long)faulty_array", "nice": "1",
     "close": "1", "write": '1, (long)"hello", 5', "dprintf": '2, (long)"\\033[2Jhello\\n"',
 }
-# The call that finds the parent process is not allowed either.
+# getppid() is not allowed either, so these calls name process 1.
 for call, arguments in LIBC.items():
     arguments = ", ".join((arguments.replace("getppid", "1").split(", ") if arguments else []) + ["0"] * 6)
     words, depth, kept = [], 0, ""

@@ -1,5 +1,5 @@
-"""Faults of a whole file: the text of the correct scheduler, and its replacement. The correct twin of each is the scheduler
-with another replacement (TWINS), or without one."""
+"""Faults of a whole file: the text of the correct scheduler, and its replacement. The correct twin of each is the
+scheduler with another replacement (TWINS), or without one."""
 
 from faults import HOARDS
 

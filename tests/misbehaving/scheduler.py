@@ -15,7 +15,7 @@ class Case:
     name: str
     # Text or bytes.
     text: object
-    # The correct twin: the scheduler without the misdeed.
+    # The correct twin: the scheduler without the fault.
     twin: str
     # The change of the scheduler's object after its compilation, if any: a function from bytes to
     # bytes.

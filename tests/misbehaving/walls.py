@@ -1,5 +1,5 @@
-"""The wall that must stop each fault: a pattern of its message. A scheduler that is stopped by another wall is no test of this
-one. The first pattern whose name matches counts."""
+"""The wall that must stop each fault: a pattern of its message. A scheduler that is stopped by another wall is no test
+of this one. The first pattern whose name matches counts."""
 
 import re
 

@@ -14,7 +14,8 @@ ffffffff80004000 T scx_bpf_kick_cpu
 ffffffffc0000000 t bpf_prog_0123456789abcdef_mine_enqueue\t[bpf]
 ffffffffc0001000 t bpf_prog_fedcba9876543210_place\t[bpf]
 """
-# __schedule calls enqueue_task_scx, whose callback calls a function of its own, and that one a kfunc, which takes a lock.
+# __schedule calls enqueue_task_scx, whose callback calls a function of its own, which calls a kfunc, which takes a
+# lock.
 CALLS = """0 0 0 0 500
 1 0 ffffffff80000000 2 100
 2 1 ffffffff80001000 2 10

@@ -24,7 +24,7 @@ char _license[] SEC("license") = "GPL";
  */
 #define WARM_UP 1000000000ULL
 #define SCALE 1024
-/* The fields of the scheduler's structure. */
+/* The number of elements of the scheduler's cpu_utils. */
 #define MAX_CPUS 4096
 
 struct signal {

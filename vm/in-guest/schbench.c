@@ -35,7 +35,7 @@ struct worker {
 static struct worker workers[MAX_WORKERS];
 static uint32_t waits_ns[MAX_REQUESTS];
 static atomic_uint nr_waits;
-/* The number of requests. */
+/* The number of workers that have asked for a message since the messenger last looked. */
 static atomic_int asked;
 static atomic_bool over;
 static int nr_workers;

@@ -156,7 +156,7 @@ fn policy_help() -> String {
     format!("A policy's name ({names}), or the path of a policy file")
 }
 
-/// Parses the seconds between two lines of statistics, from a millisecond to a day.
+/// Parses a number of seconds, from a millisecond to a day.
 fn interval(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if (0.001..=86_400.0).contains(&seconds) => Ok(seconds),

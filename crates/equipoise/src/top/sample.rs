@@ -88,7 +88,8 @@ impl Computer {
         Some(text.lines().filter_map(event).collect())
     }
 
-    /// The reason why the scheduler's own statistics are missing; `None` if they, or the kernel's events, are available.
+    /// The reason why the scheduler's own statistics are missing; `None` if they or the kernel's events are
+    /// available.
     fn no_decisions(&self, now: &Moment) -> Option<&'static str> {
         let is_there = |path: &str| self.root.join(path).exists();
         if now.counted.is_some() {

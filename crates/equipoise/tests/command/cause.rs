@@ -40,7 +40,7 @@ impl Case {
         case
     }
 
-    /// The case above, under a scheduler in C.
+    /// This case, under a scheduler in C.
     pub fn under(mut self, source: &str) -> Case {
         let file = path(&self.file("scheduler.bpf.c", source));
         self.scheduler = vec!["--scheduler".to_owned(), file];

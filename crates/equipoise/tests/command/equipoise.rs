@@ -84,8 +84,8 @@ fn a_loop_leaves_a_shared_core_for_an_idle_one() {
     assert!(time < 1.01, "{time} s");
 }
 
-/// A thread that had too much on one CPU and wakes up on another has paid for it while it slept. (It had to wait for
-/// four loops, as if it had just run.)
+/// A thread that had too much on one CPU and wakes up on another has paid for it while it slept. (An earlier version
+/// let it wait for four loops, as if it had just run.)
 #[test]
 fn a_bound_task_pays_its_debt_while_it_sleeps() {
     let result = rt_app::run(

@@ -19,7 +19,7 @@ fn the_book_names_all_of_its_pages() {
     }
 }
 
-/// The longest page, lines.
+/// The number of lines that a page may have.
 const LONGEST: usize = 250;
 
 #[test]

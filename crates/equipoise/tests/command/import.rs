@@ -124,7 +124,7 @@ fn imported(trace: &Path) -> Value {
     recording["threads"].take()
 }
 
-/// The standard output of `command`, which must succeed.
+/// The output of `command`, which must succeed.
 fn run_well(command: &mut Command) -> Output {
     let output = command.output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);

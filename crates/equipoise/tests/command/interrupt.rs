@@ -6,8 +6,7 @@ use std::process::{Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Runs the command with `args`, stops it when `file` is there (or at once), and returns its
-/// output.
+/// Runs the command with `args`, interrupts it after `wait`, and returns its output.
 fn stopped(args: &[&str], wait: Duration) -> Output {
     let mut command = command(args);
     let child = command

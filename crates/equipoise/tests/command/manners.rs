@@ -270,7 +270,7 @@ fn a_dash_is_standard_input() {
     has!(says, "standard input has already been read");
 }
 
-/// The options of every comparison have one letter.
+/// The options of every comparison also have names of one letter.
 #[test]
 fn short_options_mean_the_same() {
     let long = words("compare --machine smp-2 --workload busy:duration=10ms");

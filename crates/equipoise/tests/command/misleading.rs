@@ -388,7 +388,7 @@ fn milliseconds(text: &str) -> Option<f64> {
     })
 }
 
-/// The worst miss was attributed to a nice value, although a fast CPU idled for long enough.
+/// The worst miss was once attributed to a nice value, although a fast CPU idled for long enough.
 #[test]
 fn a_cpu_that_idled_comes_before_a_nice_value() {
     let said = stdout("explain --machine tc2 --workload mixed --policy eevdf --exact");
@@ -401,8 +401,8 @@ fn a_cpu_that_idled_comes_before_a_nice_value() {
     );
 }
 
-/// A thread that waited for a herd was told that the other CPU had idled for 4 ms: while it ran itself, before the herd
-/// came and after it.
+/// The command once said about a thread that waited for a herd that the other CPU had idled for 4 ms: while the thread
+/// itself ran, before the herd came and after it.
 #[test]
 fn a_cpu_that_idled_while_the_thread_ran_is_no_cause() {
     let tasks = r#""ui": {"loop": -1, "run": 4000, "priority": 10,

@@ -91,7 +91,8 @@ fn the_page_works_in_a_browser() {
         assert!(found["wide"].as_u64() <= Some(width.into()), "{found}");
         assert!(found["least_px"].as_f64() >= Some(11.0), "{found}");
         assert_eq!(found["cut_why"], 0, "{found}");
-        // The timelines of the two to compare; then three charts more of each policy, and the distribution.
+        // At first, the timelines of the two policies to compare and the distribution are drawn; in the end, four
+        // charts of each policy and the distribution.
         assert_eq!(
             (&found["drawn"], &found["all"]),
             (&3.into(), &13.into()),

@@ -15,7 +15,7 @@ const LOADS: [&str; 3] = [
     "kbuild:jobs=8,objects=10",
 ];
 
-/// Does `scheduler` run each of [`LOADS`] on each of `machines`? A test without sources is skipped.
+/// Fails unless `scheduler` runs each of [`LOADS`] on each of `machines`. A test without sources is skipped.
 fn runs(scheduler: &str, machines: &[&str]) {
     assert!(Peer::find(scheduler).is_ok(), "{scheduler}");
     for machine in machines {

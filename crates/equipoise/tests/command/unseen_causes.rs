@@ -71,7 +71,7 @@ fn rt_on_each_cpu() {
     ));
 }
 
-/// It may use the slow CPUs only, and the fast ones idle.
+/// The thread may use the slow CPUs only, and the fast ones idle.
 #[test]
 fn bound_to_icestorm() {
     check((
@@ -112,7 +112,7 @@ fn second_hardware_thread() {
     ));
 }
 
-/// Its nice value is 10, on a machine whose CPUs are all busy.
+/// The thread's nice value is 10, on a machine whose CPUs are all busy.
 #[test]
 fn nice_10_on_a_busy_machine() {
     check((
@@ -127,7 +127,7 @@ fn nice_10_on_a_busy_machine() {
     ));
 }
 
-/// Its control group has a quota.
+/// The thread's control group has a quota.
 #[test]
 fn quota() {
     check((
@@ -155,7 +155,7 @@ fn long_critical_section() {
     ));
 }
 
-/// It runs rarely, so the frequency is low when it begins.
+/// The thread runs rarely, so the frequency is low when it begins.
 #[test]
 fn rare_burst() {
     check((
@@ -185,7 +185,7 @@ fn chain_of_four() {
     ));
 }
 
-/// Its work takes longer than its period.
+/// The thread's work takes longer than its period.
 #[test]
 fn too_much_work() {
     check((
@@ -237,7 +237,7 @@ fn two_of_four_cpus() {
     ));
 }
 
-/// Its policy is SCHED_IDLE.
+/// The thread's policy is SCHED_IDLE.
 #[test]
 fn sched_idle() {
     check((
@@ -251,7 +251,7 @@ fn sched_idle() {
     ));
 }
 
-/// Its CPU is in a deep idle state.
+/// The thread's CPU is in a deep idle state.
 #[test]
 fn deep_idle() {
     check((
@@ -264,7 +264,7 @@ fn deep_idle() {
     ));
 }
 
-/// Its control group has little weight.
+/// The thread's control group has little weight.
 #[test]
 fn group_weights() {
     check((
@@ -292,7 +292,7 @@ fn nice_minus_15() {
     ));
 }
 
-/// It may use the CPUs of one node only, and those of the other idle.
+/// The thread may use the CPUs of one node only, and those of the other idle.
 #[test]
 fn bound_to_a_full_node() {
     check((

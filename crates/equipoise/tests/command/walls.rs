@@ -16,7 +16,7 @@ fn slow() -> String {
     fifo("slow", "GPL", &macros)
 }
 
-/// The processes with `word` in their command lines.
+/// The number of processes with `word` in their command lines.
 fn with(word: &str) -> usize {
     let folders = fs::read_dir("/proc").unwrap().flatten();
     let lines = folders.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
@@ -145,7 +145,7 @@ fn a_thread_s_name_acts_on_no_reader() {
             .lines()
             .any(|line| line.trim_start().starts_with("evil-66"))
     );
-    // So does a message about a file.
+    // A message about a file is plain text, too.
     let output = run(&["--measured", "\u{1b}[2J\u{202e}absent"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(is_plain(&text(&output.stderr)), "{}", text(&output.stderr));

@@ -86,7 +86,7 @@ class Machine:
         """Warnings about the machine file; none of them is an error."""
     @property
     def cpus(self) -> Table:
-        """A row for each CPU: `cpu`, `core_type`, `capacity` (of 1024), `cluster`, `node`, `khz` (the highest)."""
+        """A row for each CPU: `cpu`, `core_type`, `capacity` (nominal: 1024), `cluster`, `node`, `khz` (highest)."""
     @property
     def has_power(self) -> bool:
         """Is the power of the machine's parts known? Only then do runs have energy."""

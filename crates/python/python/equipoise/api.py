@@ -165,8 +165,8 @@ class Reproduction:
     name: str
     #: A row for each cell: `block`, `row`, `column`, `published`, `simulated`, `error_pct` or `error_points`, ...
     cells: Table
-    #: `mean_abs_error_pct`, `sign_agreement_pct`, `mean_abs_error_points`, `max_abs_error_points`; each is None if the
-    #: table has no such cells.
+    #: `mean_abs_error_pct`, `mean_abs_error_pct_of_all`, `sign_agreement_pct`, `mean_abs_error_points`,
+    #: `max_abs_error_points`; each is None if the table has no such cells.
     summary: dict[str, float | None]
     #: The command's table.
     text: str = field(repr=False)

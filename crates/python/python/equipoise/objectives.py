@@ -68,7 +68,8 @@ class Constraint(Objective):
 
 
 def logs_of(objective: Objective, before: list[dict[str, Any]], after: list[dict[str, Any]]) -> dict[int, float]:
-    """For each run, the mean over the objective's metrics of the logarithm of after / before; less is better."""
+    """For each run, the mean over the objective's metrics of the logarithm of after / before; less is better. For an
+    absolute constraint it is the mean of the values themselves."""
     logs: dict[int, list[float]] = {}
     for old, new in zip(before, after):
         if not objective.has(old):
