@@ -18,9 +18,8 @@ Task = TypeVar("Task")
 
 # The number of tasks given out per thread at a time, so that no thread waits.
 _AHEAD = 2
-# The time in s for which one batch should keep a cluster's worker busy. Ray's own cost per batch is
-# some 10 ms of CPU time (docs/python.md), which is 2 % of this time, and the loss of a node loses
-# little work.
+# The time in s for which one batch should keep a cluster's worker busy. Ray's own cost per batch is some 10 ms of CPU
+# time, which is 2 % of this time, and the loss of a node loses little work.
 _BATCH_S = 0.5
 
 
