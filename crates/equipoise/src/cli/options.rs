@@ -290,7 +290,7 @@ pub struct Hunt {
     pub noise: Noise,
 }
 
-/// A goal of load balancing.
+/// A goal by which schedulers are judged.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Goal {
     /// Low latency: short responses, and few missed periods

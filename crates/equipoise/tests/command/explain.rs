@@ -289,8 +289,8 @@ fn a_scheduler_in_c_is_asked_why_by_what_the_trace_shows() {
     }
 }
 
-/// 10 ms of work on the fastest core take 23 ms on a core of capacity 430 of 1024: the task is
-/// late, although it never waits.
+/// 10 ms of work on the fastest core take 20 ms on a core with half its speed: the task is slow, although it never
+/// waits.
 #[test]
 fn a_slow_thread_that_hardly_waits_is_explained_by_its_cpu_s_speed() {
     let load = r#"{ "tasks": { "light": {

@@ -251,8 +251,8 @@ fn a_thread_woken_by_another_misses_the_period_of_the_chain() {
 
 #[test]
 fn a_price_is_a_number_that_is_worse() {
-    // Under `equipoise` the longest wakeup latency of `decoder` is longer in most runs, but the longest
-    // of all runs is not.
+    // Under `equipoise` the longest wakeup latency of `decoder` is longer in some runs, but the longest of all runs is
+    // not.
     let said = stdout(&args(
         "smp-8",
         "mixed",
