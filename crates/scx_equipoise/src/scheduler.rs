@@ -65,7 +65,7 @@ fn has_field(structure: &str, field: &str) -> bool {
 /// is that of the skeleton.
 macro_rules! fit_cgroups {
     ($ops:expr) => {{
-        // Linux has these ops from 6.17 and 6.19 on; from 7.3 on, it also reports limits that were set before.
+        // Linux has these ops from 6.17 and 6.19 on; from 7.3 on, it also reports limits that were set earlier.
         if !has_field("sched_ext_ops", "cgroup_set_bandwidth") {
             $ops.cgroup_set_bandwidth = std::ptr::null_mut();
         }
