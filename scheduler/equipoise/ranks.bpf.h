@@ -190,6 +190,34 @@ static __always_inline void follow_limit(u32 index)
 	__sync_fetch_and_add(&limits_changed, 1);
 }
 
+/*
+ * The cluster of the CPUs that are offline now, to whose tasks the CPUs of other clusters pay no attention. The
+ * kernel ends this scheduler when one of these CPUs comes online, but before that the CPU runs tasks, and its
+ * hotplug thread may have to wait for them (sched_cpu_activate() rebuilds the domains before it calls
+ * scx_rq_activate()).
+ */
+static __always_inline u32 absent_cluster(void)
+{
+	return nr_clusters < MAX_CLUSTERS ? nr_clusters : MAX_CLUSTERS - 1;
+}
+
+static __always_inline void init_absent(void)
+{
+	u32 index = absent_cluster();
+	struct cluster *c = cluster_at(index);
+	int i;
+
+	bpf_for(i, 0, nr_cpus())
+		if (!is_online(i))
+			cpu_at(i)->cluster = index;
+	if (index < nr_clusters)
+		return;
+	c->nr_cpus = 1;
+	c->speed = c->shared_speed = SCHED_POWER_SCALE;
+	c->worth = NOT_LEVELLED;
+	order_clusters(index);
+}
+
 static __always_inline s32 init_clusters(void)
 {
 	s32 err = 0;
@@ -203,7 +231,8 @@ static __always_inline s32 init_clusters(void)
 	bpf_for(i, 0, nr_cpus())
 		find_siblings(i);
 	rank_clusters();
-	bpf_for(i, 0, nr_clusters)
+	init_absent();
+	bpf_for(i, 0, absent_cluster() + 1)
 		if (!err)
 			err = scx_bpf_create_dsq(cluster_dsq(i), -1);
 	bpf_for(i, 0, nr_cpus()) {
