@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Chooses the CPU that a waking task may preempt: one whose task has received clearly more service. */
+/* Chooses the CPU that a waking task may preempt: one whose task has a clearly later deadline. */
 #ifndef __EQUIPOISE_PREEMPT_H
 #define __EQUIPOISE_PREEMPT_H
 
@@ -32,7 +32,10 @@ static __always_inline u64 uncharged(u32 cpu, u64 now)
 	return ran > 0 ? ran : 0;
 }
 
-/* The distance of the deadline @at, in the time of @cpu's bound tasks if @bound, ahead of the cluster's clock. */
+/*
+ * The time by which the deadline @at is ahead of the clock of @cpu's cluster; if @bound, @at is in the time of
+ * @cpu's bound tasks.
+ */
 static __always_inline s64 distance(u32 cpu, u64 at, bool bound)
 {
 	const struct cpu_state *this = cpu_at(cpu);
@@ -80,7 +83,7 @@ static __always_inline void note_stop(u32 cpu, u64 now)
 	WRITE_ONCE(this->next_stop_at, now + tunables.preempt_after);
 }
 
-/* Is @t worth a CPU of the cluster of @cpu, whose task is not? */
+/* Is @t worth a CPU of @cpu's cluster, but not the task that runs on @cpu? */
 static __always_inline bool gets_cpu(const struct task_state *t, u32 cpu)
 {
 	const struct cpu_state *this = cpu_at(cpu);

@@ -96,7 +96,7 @@ __noinline s64 settle_share(u32 index)
 /* The part of a group that a weight of 1 has if it is the only one. A sum of weights is between 3 and 2^34. */
 #define PART_SHIFT 40
 #define FULL_PART (1ULL << PART_SHIFT)
-/* Averages are over 2^25 ns, PELT's half-life: a shorter one would follow the periods of a thread at 60 Hz. */
+/* Averages are over 2^25 ns, about PELT's half-life: shorter ones would follow the periods of a thread at 60 Hz. */
 #define AVERAGE_SHIFT 25
 
 /* The average part of the group @index that a weight of 1 has, at @now; FULL_PART is the whole group. */

@@ -71,7 +71,7 @@ static __always_inline void hmp_set_curr(struct fair_rq *rq, const struct fair_e
 	rq->curr.design.hmp.load_avg_ratio = se->design.hmp.load_avg_ratio;
 }
 
-/* A runqueue with tasks counts as busy, however small its load is. */
+/* A runqueue counts as busy if its tasks have any load, however small. */
 static __always_inline bool hmp_busy(u32 cpu)
 {
 	return READ_ONCE(rq_of(cpu)->design.hmp.load_avg_ratio);
@@ -85,7 +85,7 @@ static __always_inline u64 hmp_last(u32 cpu)
 	return hmp->last_up ? hmp->last_up : hmp->last_down;
 }
 
-/* The idle CPU of @group that has been unused for the longest time, or -1. */
+/* The idle CPU of @group to which no task has moved for the longest time (hmp_last()), or -1. */
 __noinline s32 hmp_idle_cpu(u32 group)
 {
 	const struct group *sg = group_at(group);
@@ -106,8 +106,8 @@ __noinline s32 hmp_idle_cpu(u32 group)
 }
 
 /*
- * hmp_domain_min_load(): the CPU of @group with the least load for @p, which is an idle one if there is any. Among
- * equals, it is the CPU that has been unused for the longest time. Returns -1 if @p may use no CPU of @group.
+ * hmp_domain_min_load(): the CPU of @group for @p, which is an idle one if there is any. Among equals, it is the
+ * one to which no task has moved for the longest time. Returns -1 if @p may use no CPU of @group.
  */
 __noinline s32 hmp_min_load_cpu(struct task_struct *p __arg_trusted, u32 group)
 {
