@@ -38,9 +38,9 @@ static __always_inline void update_newidle_stats(struct domain_state *ds, u32 su
 }
 
 /*
- * Searches @cpu's domain at @level, as often as such searches have succeeded. *@since is the time, in ns, when the
- * previous search ended, or when the first one began; the time since then is added to *@cost. *@looked becomes true
- * if the domain is searched.
+ * Searches @cpu's domain at @level, or skips it: about as large a share of the searches is made as succeeds.
+ * *@since is the time, in ns, when the previous search ended, or when the first one began; the time since then is
+ * added to *@cost. *@looked becomes true if the domain is searched.
  */
 static __always_inline u32 newidle_balance_domain(u32 cpu, u32 level, u64 jiffies, u64 *since, u64 *cost,
 						  bool *balance, bool *looked)
@@ -153,7 +153,8 @@ static __always_inline void idle_balance(u32 cpu, u64 now)
 	nohz_newidle_balance(cpu, now);
 }
 
-/* Updates the average idle time of @rq, which is woken up, by an eighth of its difference from the last idle time.
+/* Updates the average idle time of @rq, on which a task wakes up, by an eighth of its difference from the last idle
+ * time.
  */
 static __always_inline void update_avg_idle(struct fair_rq *rq, u64 now)
 {

@@ -486,8 +486,8 @@ static __always_inline void note_first(u64 *first, u64 at)
 
 /*
  * Dequeues the sleepers of @cpu that would be picked: those that are eligible with the average at @avg and have an
- * earlier deadline than @best. If there is no other task (@best is ~0), dequeues all sleepers. Returns true if it
- * dequeued any.
+ * earlier deadline than @best. With @best at ~0, any deadline is earlier. If the CPU has no other task, dequeues
+ * all sleepers. Returns true if it dequeued any.
  */
 __noinline bool dequeue_delayed(u32 cpu, u64 avg, u64 best)
 {

@@ -267,8 +267,10 @@ __noinline bool unthrottle_queue(u32 group, u32 cpu)
 	return enqueue_above(group, cpu, tasks);
 }
 
-/* Charges the entities of @group and those above it, which run on @cpu, @delta ns. Returns true if one of them has
- * to stop. */
+/*
+ * Charges @delta ns to the entities of @group and of the groups above, which run on @cpu. Returns true if one of
+ * them has to stop.
+ */
 __noinline bool charge_groups(u32 group, u32 cpu, u64 delta)
 {
 	bool stops = false;
