@@ -230,7 +230,7 @@ pub struct IdleState {
 pub struct Level {
     /// `SMT`, `CLS`, `MC`, `PKG` or `NUMA`, as in `/sys/kernel/debug/sched/domains`.
     pub name: &'static str,
-    /// The spans at this level; each CPU is in exactly one span.
+    /// The spans at this level; each online CPU is in exactly one span.
     pub spans: Vec<CpuMask>,
 }
 
@@ -259,7 +259,7 @@ impl Machine {
         machine
     }
 
-    /// The clusters; each CPU is in exactly one cluster.
+    /// The clusters; each online CPU is in exactly one cluster.
     pub fn clusters(&self) -> &[CpuMask] {
         match self.clusters.is_empty() {
             true => self.last_level_caches(),
@@ -267,7 +267,7 @@ impl Machine {
         }
     }
 
-    /// The CPUs of each last-level cache; each CPU has exactly one last-level cache.
+    /// The CPUs of each last-level cache; each online CPU has exactly one last-level cache.
     pub fn last_level_caches(&self) -> &[CpuMask] {
         let mc = self.levels.iter().find(|level| level.name == "MC");
         mc.or(self.levels.first()).map_or(&[], |level| &level.spans)

@@ -97,7 +97,7 @@ const MOST_MEMORY: u64 = 1 << 30;
 /// The limit in bytes on the length of a description. The description of the largest scheduler has 100 kB.
 const LONGEST: usize = 16 << 20;
 
-/// The size of a map variable's pointers to the map's type and to another parameter, in bytes.
+/// The size in bytes of the first word of a map variable, which points to the map once the object is loaded.
 const SMALLEST_MAP: u64 = 8;
 
 /// The error that the scheduler in `source` takes more than [`MOST_MEMORY`].

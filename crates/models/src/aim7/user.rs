@@ -345,7 +345,7 @@ impl Program for User {
                 }
                 None => self.begun(handle, purpose, env),
             },
-            // `__getblk()`
+            // The kernel may reschedule here, in `__getblk()`.
             UserState::Holds(change, work, reserves) => {
                 self.state = match reserves {
                     Some(blocks) => {

@@ -45,7 +45,7 @@ enum Kind {
     Resume,
     Yield,
     Fork,
-    // An event of releases after 1.0.
+    // Events of releases after 1.0.
     MemRun,
     Post,
     Take,
