@@ -48,7 +48,7 @@ pub(crate) struct Workers {
     idle: Mutex<Vec<Worker>>,
 }
 
-/// A run's side of a worker.
+/// The client's side of a worker.
 struct Worker {
     process: Child,
     /// Carries requests, and the exit codes of the processes of their runs. These processes, which contain a scheduler,

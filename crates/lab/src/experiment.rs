@@ -184,7 +184,7 @@ pub struct Block {
 }
 
 impl Experiment {
-    /// Does the block have published figures?
+    /// Does the experiment have published figures?
     pub fn is_published(&self) -> bool {
         self.source.is_some() || self.blocks.iter().any(|block| block.source.is_some())
     }
@@ -354,9 +354,9 @@ impl Experiment {
         BUILTIN.iter().map(|&(name, ..)| name)
     }
 
-    /// The experiment of this name that comes with Equipoise, or otherwise the experiment in the
-    /// file of this name. A name with a slash, or one that ends in `.toml`, is always a file.
-    /// `load` loads the published schedulers of columns with rows that match `rows`.
+    /// The experiment of this name that comes with Equipoise, or otherwise the experiment in the file of this name,
+    /// which has a slash or ends in `.toml`. `load` loads the published schedulers of columns with rows that match
+    /// `rows`.
     pub fn find(name_or_path: &str, rows: Option<&Pattern>, load: Load<'_>) -> Result<Experiment> {
         if let Some((_, file, text)) = BUILTIN.iter().find(|(name, ..)| *name == name_or_path) {
             return Experiment::parse(file, text, rows, load);

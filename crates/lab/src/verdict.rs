@@ -146,9 +146,9 @@ impl Verdict {
         all
     }
 
-    /// The scheduler whose largest price is the least: the largest ratio of its costs to those of the best scheduler for
-    /// a goal (minimax regret; L. J. Savage, "The Theory of Statistical Decision", 1951). `None` if that scheduler is
-    /// the baseline, or is called best for a goal, or is not better than the baseline for any goal.
+    /// The scheduler whose largest price is the least: the largest ratio of its costs to those of the best scheduler
+    /// for a goal (minimax regret; L. J. Savage, "The Theory of Statistical Decision", 1951). `None` if that scheduler
+    /// is the baseline, or is called best for a goal, or is not better than the baseline for any goal.
     pub fn compromise(&self) -> Option<usize> {
         let goals = || self.goals.iter().filter(|goal| goal.tells_apart());
         let price = |one: usize| goals().map(|goal| goal.price(one)).fold(0.0, f64::max);
@@ -301,8 +301,8 @@ impl GoalVerdict {
         }
     }
 
-    /// The costs of `one` and of `other` in each run, for the same work. `None` if they have no measure in common, or if
-    /// the work is unknown, because some run completed no unit of it.
+    /// The costs of `one` and of `other` in each run, for the same work. `None` if they have no measure in common, or
+    /// if the work is unknown, because some run completed no unit of it.
     fn costs(&self, one: usize, other: usize) -> Option<(Vec<f64>, Vec<f64>)> {
         let by_work = self.is_by_work(one, other);
         let [one, other] = [one, other].map(|index| &self.standings[index]);
@@ -343,8 +343,8 @@ impl GoalVerdict {
             .any(|one| all.clone().any(|other| self.is_better(one, other)))
     }
 
-    /// The logarithm of the ratio of the costs of `one` to those of the best scheduler; infinite if the best scheduler is
-    /// better for another reason than its costs.
+    /// The logarithm of the ratio of the costs of `one` to those of the best scheduler; infinite if the best scheduler
+    /// is better for another reason than its costs.
     fn price(&self, one: usize) -> f64 {
         let price = |&best: &usize| match self.reason(best, one) {
             None => Some(0.0),

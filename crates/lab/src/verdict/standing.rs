@@ -89,7 +89,8 @@ impl Standing {
     }
 }
 
-/// The mean in each run of the measures that have samples in every run of both schedulers; `None` without such measures.
+/// The mean in each run of the measures that have samples in every run of both schedulers; `None` without such
+/// measures.
 pub(super) fn in_both(one: &[Values], other: &[Values]) -> Option<(Vec<f64>, Vec<f64>)> {
     let pairs = one.iter().zip(other);
     let pairs = pairs.filter_map(|(one, other)| one.as_ref().zip(other.as_ref()));

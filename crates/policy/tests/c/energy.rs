@@ -126,7 +126,7 @@ fn light_tasks_go_to_slow_cpus_and_heavy_ones_do_not_fit_there() {
     let scheduler = Scheduler::new();
     assert!(A7.contains(&scheduler.ask(100, 4)));
     assert!(A15.contains(&scheduler.ask(600, 0)));
-    // A task fits up to four fifths of a CPU's capacity, which is 377 here.
+    // A task fits up to four fifths of a CPU's capacity. An A7 has a capacity of 377.
     assert!(A15.contains(&scheduler.ask(320, 0)));
 }
 

@@ -256,7 +256,7 @@ impl Cpus {
     }
 }
 
-/// A crowd is one family that has had the CPU to itself for 32 ms, apart from kernel threads, and whose sender goes on
+/// A crowd is one family that has had the CPU to itself for 32 ms, apart from kernel threads, and whose waker goes on
 /// after a wakeup.
 #[test]
 fn a_crowd_has_the_cpu_to_itself() {

@@ -462,9 +462,9 @@ fn a_real_time_task_keeps_none_waiting() {
     );
 }
 
-/// A task stays with a waker that usually sleeps soon after a wakeup, however long it runs before. The woken task does
-/// not stay with a waker that usually continues or has continued, that exits, or whose CPU has bypassed waiting tasks
-/// for as long as a wakeup must wait to preempt.
+/// A woken task stays with a waker that usually sleeps soon after a wakeup, however long the waker runs before. The
+/// woken task does not stay with a waker that usually continues or has continued, that exits, or whose CPU has bypassed
+/// waiting tasks for as long as a wakeup must wait to preempt.
 #[test]
 fn a_task_stays_with_a_waker_that_sleeps_soon() {
     let stays = |prepare: &dyn Fn(&Clusters)| {
@@ -511,8 +511,9 @@ fn a_waker_runs_on_for_a_usual_time() {
     );
 }
 
-/// A fast CPU takes over no task for a nap of its own that is too short for the gain on a CPU of this speed. A task that
-/// sleeps for longer than usual, or was preempted, is not waited for.
+/// A fast CPU whose own task naps takes over no task from a slow CPU if the nap is too short for a gain, which depends
+/// on the slow CPU's speed. The fast CPU does not wait for a task that sleeps for longer than usual, or that was
+/// preempted.
 #[test]
 fn a_fast_cpu_waits_for_a_task_that_comes_back_soon() {
     for (slow, nap, runnable, late, takes) in [
@@ -531,7 +532,7 @@ fn a_fast_cpu_waits_for_a_task_that_comes_back_soon() {
     }
 }
 
-/// A running task that gets another weight is compared with those that wait at once.
+/// A running task that gets another weight is compared at once with the tasks that wait.
 #[test]
 fn a_new_weight_counts_at_once() {
     let clusters = Clusters::equal();

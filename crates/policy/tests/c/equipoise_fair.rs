@@ -285,8 +285,8 @@ const LEVEL: &str = r#"
         return c->worth;
     }"#;
 
-/// The weight that is worth a CPU, with `weights` on `cpus` CPUs, found by going from the heaviest down: FAIRNESS by
-/// water-filling.
+/// The weight that is worth a CPU, with `weights` on `cpus` CPUs, found by water-filling, from the heaviest weight
+/// down.
 fn worth(mut weights: Vec<u64>, cpus: u64, running_least: u64) -> u64 {
     weights.sort_unstable_by(|a, b| b.cmp(a));
     let (mut rest, mut left) = (weights.iter().sum::<u64>(), cpus);

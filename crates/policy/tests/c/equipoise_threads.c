@@ -381,7 +381,7 @@ static void *level_thread(void *argument)
 	return NULL;
 }
 
-/* CPUs that search for the level of their cluster at once all find what one does. */
+/* CPUs that search for the level of their cluster at the same time find the same level as a single CPU. */
 static void test_levels(void)
 {
 	struct cluster *c = &clusters[0];

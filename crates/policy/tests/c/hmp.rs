@@ -1,5 +1,5 @@
-//! Linaro's big.LITTLE MP scheduler, rule by rule: its own C, compiled and called on the tables of an ODROID-XU3, whose CPUs
-//! 0-3 are slow and 4-7 fast.
+//! Linaro's big.LITTLE MP scheduler, rule by rule: its own C, compiled and called on the tables of an ODROID-XU3, whose
+//! CPUs 0-3 are slow and 4-7 fast.
 
 use crate::common;
 use libloading::Library;
@@ -233,8 +233,8 @@ fn where_all_fast_cpus_are_busy_the_lightest_of_two_goes_down_if_it_starves() {
         scheduler.balance(4)
     };
     assert!((0..4).contains(&offload(2, 768, false, false)));
-    // The task stays if it runs for more than three quarters of its runnable time, if it is alone,
-    // if its CPU has room, or if slow CPUs have none.
+    // The task stays if it runs for more than three quarters of its runnable time, if it is alone, if a fast CPU idles,
+    // or if all slow CPUs are busy.
     assert_eq!(offload(2, 780, false, false), -1);
     assert_eq!(offload(1, 500, false, false), -1);
     assert_eq!(offload(2, 500, true, false), -1);

@@ -281,7 +281,7 @@ fn light_tasks_wake_up_on_the_core_of_the_running_task() {
         scheduler.set(0, 1, 1024 - room, 1_000_000);
         assert_eq!(wake_to(util), cpu, "{room} {util}");
     }
-    // If both have room, the fuller one is chosen, unless it is the waker's.
+    // If the waker's CPU has no room, a light task wakes up on the other CPU of its core.
     scheduler.set(0, 1, 1024, 1_000_000);
     assert_eq!(wake_to(20), 4);
     // A heavy task goes to the least loaded CPU of that core.

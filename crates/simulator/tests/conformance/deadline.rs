@@ -398,7 +398,7 @@ proptest! {
     }
 }
 
-/// The tasks that deadline tasks preempt.
+/// A task that deadline tasks preempt.
 fn task_beside() -> TaskSpec {
     task("normal", [run_for(100)])
 }

@@ -126,7 +126,7 @@ fn a_machine_without_power_has_no_energy() {
 #[test]
 fn a_trace_of_sleep_that_is_never_deep_ends() {
     let mut machine = Machine::find("snb-laptop").unwrap();
-    // Each nap is shorter than the residency, but the next one continues beyond it.
+    // Each nap is shorter than the residency, but the CPU sleeps again at the time when the residency would be over.
     for core in &mut machine.core_types {
         for state in &mut core.idle_states {
             state.min_residency_ns = 7 * MS;

@@ -388,8 +388,8 @@ fn a_throttled_group_has_no_weight() {
     );
 }
 
-/// After a second without work, a group may use its burst in addition to its quota: 60 ms of work take one period, and
-/// without a burst they take six.
+/// After a second without work, a group may use its burst in addition to its quota: 60 ms of work are done without a
+/// pause, but without a burst the group is throttled between its quotas.
 #[test]
 fn a_burst_is_what_was_left_over() {
     let took = |burst: &str| {

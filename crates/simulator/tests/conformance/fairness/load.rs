@@ -94,7 +94,7 @@ pub struct Got {
     pub share: f64,
     /// The longest time for which it was runnable and did not run, in ns.
     pub longest_wait: u64,
-    /// The number of periods, and below the number of periods at whose end the work was not done.
+    /// The number of periods; `missed` is the number of those at whose end the work was not done.
     pub periods: u64,
     pub missed: u64,
 }
@@ -276,7 +276,7 @@ pub fn run_checked(
     Ok((0..load.threads.len()).map(of).collect())
 }
 
-/// The length of a turn in ns: a slice, which ends at a tick.
+/// The length of a turn in ns, at most: a slice and two ticks.
 pub fn turn(machine: &Machine) -> u64 {
     3 * MS + 2_000_000_000 / u64::from(machine.hz)
 }

@@ -55,7 +55,7 @@ fn slack(machine: &Machine) -> f64 {
     turn(machine) as f64 / (WINDOW.end - WINDOW.start) as f64
 }
 
-/// If all nice levels are five higher, shares stay the same.
+/// If all nice levels are five lower, shares stay the same.
 fn scale(case: &Case) -> Measured {
     let heavier = with(case, |case| {
         case.load
@@ -66,7 +66,8 @@ fn scale(case: &Case) -> Measured {
     Ok(change(case, &got(case)?, &got(&heavier)?))
 }
 
-/// Groups of one thread each, whose weights have the same ratio as the nice levels.
+/// `load` with each thread in a group of its own. The groups' weights are `times` the weights of the threads' nice
+/// levels.
 fn in_groups(load: &Load, times: f64) -> Load {
     let group = |(i, thread): (usize, &Thread)| ControlGroup {
         weight: (f64::from(weight_of(thread.nice)) * times).round() as u32,
@@ -105,7 +106,7 @@ fn permutation(case: &Case) -> Measured {
     Ok(change(case, &got(case)?, &after))
 }
 
-/// Masks that exclude one of several CPUs of a kind leave shares the same.
+/// If the first thread may not use one of several CPUs of a kind, shares stay the same.
 fn mask(case: &Case) -> Measured {
     let cpus = case.machine.cpus.len();
     let masked = with(case, |case| {
