@@ -101,7 +101,7 @@ pub struct Experiment {
     pub name: String,
     /// A title of one line.
     pub title: String,
-    /// The publication of the table; `None` if the table is only simulated.
+    /// The publication of the table; `None` if only blocks have publications, or if the table is only simulated.
     pub source: Option<Source>,
     /// The number of runs, unless the command line gives one.
     pub runs: Option<u32>,
@@ -451,7 +451,7 @@ impl Experiment {
             .flat_map(|block| block.rows.iter().map(move |row| (block, row)))
     }
 
-    /// Runs only 1/`scale` of each workload that can be shortened; the rows then estimate the time of the whole
+    /// Shortens each workload that can be shortened to 1/`scale`; its rows then estimate the time of the whole
     /// workload. Returns whether there is such a workload.
     pub fn scale(&mut self, scale: u32) -> Result<bool> {
         let mut any = false;

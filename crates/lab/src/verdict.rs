@@ -147,8 +147,8 @@ impl Verdict {
     }
 
     /// The scheduler whose largest price is the least: the largest ratio of its costs to those of the best scheduler
-    /// for a goal (minimax regret; L. J. Savage, "The Theory of Statistical Decision", 1951). `None` if that scheduler
-    /// is the baseline, or is called best for a goal, or is not better than the baseline for any goal.
+    /// for a goal (minimax regret; L. J. Savage, "The Theory of Statistical Decision", 1951). `None` if its price is
+    /// infinite, or if it is the baseline, is called best for a goal, or is not better than the baseline for any goal.
     pub fn compromise(&self) -> Option<usize> {
         let goals = || self.goals.iter().filter(|goal| goal.tells_apart());
         let price = |one: usize| goals().map(|goal| goal.price(one)).fold(0.0, f64::max);
@@ -378,7 +378,8 @@ impl GoalVerdict {
         if let Some(reason) = best.first().and_then(|&first| because(first, 0)) {
             return Statement::Best(best, reason);
         }
-        // No scheduler is best, because each is beaten by another scheduler, some by shares and others by times.
+        // Each scheduler that beats the baseline is beaten by another one, for example one by shares and the other by
+        // times.
         let mut better: Vec<usize> = all.filter(|&one| self.is_better(one, 0)).collect();
         better.sort_by(|&a, &b| self.standings[a].order(&self.standings[b]));
         let first = better[0];
@@ -402,8 +403,8 @@ impl GoalVerdict {
         }
     }
 
-    /// The difference of `one` from `other` in the judged measures besides shares, in per cent of
-    /// `other`: in time, energy or work, by [`GoalVerdict::higher_is_better`].
+    /// The difference of `one` from `other` in the judged measures besides shares, in per cent of `other`. The measures
+    /// are of work if [`GoalVerdict::higher_is_better`], and otherwise of time or energy.
     pub fn change(&self, other: usize, one: usize) -> Option<Change> {
         let (costs, others) = self.costs(one, other)?;
         let (mean, margin) = paired_difference(&others, &costs)?;

@@ -6,7 +6,7 @@ use crate::stats::mean;
 use crate::{Entry, Finding, Run};
 use workload::Goal;
 
-/// A scheduler's result for a goal. Each list has a number for each run, where less is better.
+/// A scheduler's result for a goal. In all numbers but those of completed work, less is better.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Standing {
     /// The number of threads that stalled.
