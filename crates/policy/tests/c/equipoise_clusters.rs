@@ -243,9 +243,8 @@ fn a_task_that_is_ahead_changes_places() {
     assert_eq!(clusters.request(3), Some((SWAP, 0, 4)));
 }
 
-/// A fast CPU without work takes over the task that is furthest behind on a slower one. The CPU does not
-/// take a task that may run only elsewhere, and takes none if a task will soon wait for it anyway or if
-/// another thread of its core is busy.
+/// A fast CPU without work takes over the task that is furthest behind on a slower one. The CPU takes neither a task
+/// that may run only elsewhere nor a task of an equally fast CPU, and takes none if another thread of its core is busy.
 #[test]
 fn a_fast_cpu_takes_over_what_a_slow_one_runs() {
     let clusters = Clusters::new(1024, 512, false);
@@ -449,7 +448,7 @@ fn a_task_that_sleeps_calls_the_cpu_that_was_claimed() {
     }
 }
 
-/// If a real-time task has a CPU, the tasks that wait for it go to the other CPUs of its cluster.
+/// If a real-time task has a CPU, the tasks that wait for that CPU go to the other CPUs of its cluster.
 #[test]
 fn a_real_time_task_keeps_none_waiting() {
     let clusters = Clusters::equal();
@@ -541,7 +540,7 @@ fn a_new_weight_counts_at_once() {
     assert_eq!([0, 1].map(|cpu| clusters.number("kicked", &[cpu])), [1, 0]);
 }
 
-/// A task's usual burst is an average, to which the last one adds a quarter.
+/// A task's usual burst is an average, in which the last burst counts a quarter.
 #[test]
 fn a_burst_is_an_average() {
     let clusters = Clusters::equal();

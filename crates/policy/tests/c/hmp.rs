@@ -196,8 +196,8 @@ fn small_tasks_are_packed_until_a_slow_cpu_is_full() {
     packing.load(0, 501);
     packing.task(1, 150, 0, 0);
     assert_eq!(packing.select(1, 4, 4), 1);
-    // A slow CPU's own task also moves when there are others. A heavy task goes to the CPU that has been
-    // idle for longest.
+    // A task of a slow CPU also goes to the first slow CPU that is not full with it. A heavy task goes to the slow CPU
+    // to which no task has moved for the longest time.
     packing.task(1, 150, 0, 0);
     assert_eq!(packing.select(1, 3, 3), 1);
     for cpu in 1..4 {

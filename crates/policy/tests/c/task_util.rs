@@ -130,7 +130,7 @@ impl Scheduler {
         self.run_on(on[0], on[1], on[2], ns);
     }
 
-    /// `cpu_util_fair()` and `cpu_util_cfs()` of each CPU.
+    /// `cpu_util_fair()` of each CPU.
     fn fair(&self) -> [u64; 3] {
         [0, 1, 2].map(|cpu| self.fair_of(cpu))
     }

@@ -96,7 +96,7 @@ fn first_starved(
     Ok(order.into_iter().find(starved).map(|i| (i, got[i], due[i])))
 }
 
-/// A task of `tasks` that got too little on `machine`, in words.
+/// The error describes a task of `tasks` that got too little on `machine`.
 fn starved(machine: &Machine, tasks: &[Task], seed: u64) -> Result<(), String> {
     let mut starved = first_starved(machine, tasks, seed, UNTIL)?;
     if starved.is_some_and(|(i, ..)| tasks[i].nice > 0) {

@@ -18,7 +18,7 @@ pub enum Does {
         run: u64,
         sleep: u64,
     },
-    /// The thread runs for this time in each period. All threads with a period wake up together.
+    /// The thread runs for this time in each period. All threads with the same period wake up together.
     Period {
         run: u64,
         period: u64,
@@ -241,7 +241,7 @@ pub fn run_checked(
         check,
     )
     .map_err(|error| error.to_string())?;
-    // The threads that wait at the end, and the threads that run.
+    // Counts the threads that wait at the end, and the threads that run.
     let open: Vec<String> = watch.waits_since.keys().cloned().collect();
     for name in open {
         watch.end_wait(until, &name);
