@@ -3,8 +3,8 @@
  * The machine: sched domains, their groups, and the place of each CPU. User space builds the tables
  * (crates/policy) and drops redundant levels, as build_sched_domains() does.
  *
- * Every index is masked or bounded only here, so that the rest of the scheduler can use the kernel's terms and
- * still pass the verifier.
+ * Most indices are masked or bounded here, so that the rest of the scheduler can use the kernel's terms and still
+ * pass the verifier.
  */
 #ifndef __EQUIPOISE_TOPOLOGY_H
 #define __EQUIPOISE_TOPOLOGY_H

@@ -111,9 +111,9 @@
 char _license[] SEC("license") = "GPL";
 
 /*
- * Does a task wait for @t, which wakes up? If a timer or a device wakes it, no task does: such an interrupt has
- * nothing to do with the task that it interrupts, and may leave its work to kernel threads. A softirq may do the
- * work of a task, which sends something to another one.
+ * Notes whether a task waits for @t, which wakes up. If a timer or a device wakes it, no task does: such an
+ * interrupt has nothing to do with the task that it interrupts, and may leave its work to kernel threads. A softirq
+ * may do the work of a task, which sends something to another one.
  */
 static __always_inline void note_waker(struct task_state *t, const struct task_struct *waker)
 {

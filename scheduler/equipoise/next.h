@@ -73,7 +73,7 @@ static __always_inline bool take_next(u32 cpu)
 	return take_first(own_dsq(cpu));
 }
 
-/* Takes the task that @request names, because it has less progress than the tasks here. */
+/* Takes the task that @request names, which has less progress than the task here, or another one of its cluster. */
 static __always_inline bool pull_for_fairness(u32 cpu, u64 request)
 {
 	u32 from = request_target(request);

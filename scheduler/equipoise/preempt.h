@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Chooses the CPU that a waking task may preempt: one whose task has a clearly later deadline. */
+/*
+ * Chooses the CPU that a waking task may preempt: one whose task has a deadline that is later by more than the
+ * price of a stop.
+ */
 #ifndef __EQUIPOISE_PREEMPT_H
 #define __EQUIPOISE_PREEMPT_H
 
@@ -128,7 +131,7 @@ struct seen_running {
 	u32 cluster;
 	/* The slot to look at next. */
 	u32 slot;
-	/* The CPU that asks for the task. */
+	/* The CPU to which the task would go. */
 	u32 to;
 	u64 progress;
 	s64 ahead;

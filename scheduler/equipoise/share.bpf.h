@@ -200,7 +200,9 @@ __noinline u32 find_free_share(void)
 	return 0;
 }
 
-/* Groups come from the root downwards, one at a time. */
+/*
+ * Gives the new group @cgrp a share of its own, if one is free. Groups come from the root downwards, one at a time.
+ */
 static __always_inline s32 init_share(struct cgroup *cgrp, u32 cpu_weight, bool idle)
 {
 	struct share_of_cgroup *of = bpf_cgrp_storage_get(&cgroups, cgrp, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);

@@ -66,7 +66,10 @@ static __always_inline bool makes_room(struct task_struct *p, u32 cpu)
 	return others_wait(cpu) && !call_idle(cpu) && leave_room(p, cpu);
 }
 
-/* Does @p have to stop at this tick, or is it asked to go elsewhere? */
+/*
+ * At a tick of @cpu, sends @p elsewhere if that saves power, makes room or gives @p a better CPU. Returns true if
+ * @p has to stop for that.
+ */
 static __always_inline bool is_to_move(struct task_struct *p, const struct task_state *t, u32 cpu)
 {
 	return pack_running(p, t, cpu) ||

@@ -29,7 +29,7 @@
  */
 #define MAX_GROUP_RQS 2
 #endif
-/* The number of levels below the root. */
+/* The maximum number of levels, including the root. */
 #define MAX_GROUP_LEVELS 16
 
 /* The smallest weight of a group, and the largest one, which is scaled. */

@@ -11,8 +11,8 @@
 #include "nohz.bpf.h"
 
 /*
- * Counts one attempt that ended at @now, in ns. With NI_RANDOM the attempt stands for several attempts, of which
- * @success of 1024 succeeded.
+ * Counts one attempt, made or skipped, that ended at @now, in ns, with @success successes. With NI_RANDOM an
+ * attempt that is made stands for skipped ones, too, so its success counts several times.
  */
 static __always_inline void update_newidle_stats(struct domain_state *ds, u32 success, u64 now)
 {
@@ -57,7 +57,10 @@ static __always_inline u32 newidle_balance_domain(u32 cpu, u32 level, u64 jiffie
 			explain(rarely_finds, 0, cpu, domain_of(cpu, level)->weight, ds->newidle_ratio);
 			return 0;
 		}
-		/* Each executed search counts as this many searches. */
+		/*
+		 * A successful search counts as this many successes, because it stands for searches that were
+		 * skipped.
+		 */
 		weight = (1024 + weight / 2) / weight;
 	}
 	*looked = true;

@@ -114,8 +114,9 @@ static __always_inline bool update_curr(u32 cpu)
 }
 
 /*
- * Gives another weight, scaled, to @se, which is on no runqueue or runs on @rq. Its lag, deadline and protection
- * keep their length in time (reweight_eevdf()).
+ * These two functions give another weight, scaled, to @se: set_h_weight() if it is on no runqueue, and
+ * reweight_curr() if it runs on @rq. Both keep the length in time of its lag, and reweight_curr() also that of its
+ * deadline and its protection (reweight_eevdf()).
  */
 static __always_inline void set_h_weight(struct fair_entity *se, u64 weight)
 {

@@ -4,12 +4,12 @@
  * between fast and slow CPUs by their own tracked load, and domains that have both kinds are not balanced:
  *
  *  - A new task starts on a fast CPU, as if it had always been running.
- *  - A task with a load above the up threshold goes to a fast CPU that is idle: when it wakes up, when a
+ *  - A task whose load has reached the up threshold goes to a fast CPU that is idle: when it wakes up, when a
  *    fast CPU runs out of work, and when any CPU's periodic balance finds it.
  *  - A task that wakes up with a load below the down threshold goes to a slow CPU. Small tasks may be packed on the
  *    slow CPUs: the first CPU takes them until it is full.
  *  - If all fast CPUs are busy, one of them has two tasks and a slow CPU is idle, the lightest task goes to the
- *    slow CPU, provided that it gets less than three quarters of the time that it needs.
+ *    slow CPU, provided that it gets no more than three quarters of the time that it needs.
  *  - After a task has moved between fast and slow CPUs, it may not move in the same direction again for some time.
  */
 #ifndef __EQUIPOISE_HMP_H
