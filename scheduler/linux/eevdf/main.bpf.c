@@ -169,7 +169,8 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 	resched_if_lazy(bpf_get_smp_processor_id());
 }
 
-/* If groups have queues, throttled queues and sleepers leave before @cpu may look for work elsewhere.
+/* Picks the next task of @cpu if groups have queues. Throttled queues and sleepers leave before @cpu may look for
+ * work elsewhere.
  */
 static __always_inline void dispatch_from_queues(u32 cpu, struct task_struct *prev, u64 now)
 {

@@ -242,8 +242,10 @@ static __noinline void update_sleeper_in_group(struct fair_rq *rq, struct fair_e
 	update_avg_of_group(rq, se->group, cpu);
 }
 
-/* Counts @se, whose group is not the root, in the runqueue of @cpu that it joins. Adds its weight, too, unless it
- * @stays where it was. */
+/*
+ * Counts @se, whose group is not the root, in its groups on @cpu, whose runqueue it joins (with queues of groups,
+ * joined_queue() does so later). Unless it @stays where it was, it gets the weight that it has there.
+ */
 static __noinline void enqueue_in_group(struct fair_entity *se, u32 cpu, bool stays)
 {
 	u64 weight = (u64)se->weight << SCALE_LOAD_SHIFT;

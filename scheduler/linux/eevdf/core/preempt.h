@@ -9,8 +9,8 @@
 
 /*
  * Makes the task that runs on @cpu stop. Returns true if the CPU has to be notified now. With lazy preemption, the
- * task of another CPU stops only when that CPU next enters the kernel (resched_curr_lazy()), except if the CPU is
- * about to do so to set a timer.
+ * task of another CPU stops only when that CPU next enters the kernel (resched_curr_lazy()), if only to set a timer
+ * (hrtick_update()).
  */
 static __always_inline bool resched_curr(u32 cpu)
 {

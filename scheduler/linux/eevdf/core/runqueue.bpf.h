@@ -4,8 +4,8 @@
  * the CPU's two dispatch queues (pick.h).
  *
  * Another CPU may change the counts and sums of runnable tasks (atomically) and leave notes (active_balance, ...).
- * The CPU itself writes everything else, under its lock. While the CPU is idle, the CPU that balances for it writes
- * this instead.
+ * Everything else is written under the CPU's lock, by the CPU itself or by a CPU that wakes or changes a task
+ * there. While the CPU is idle, the CPU that balances for it writes this instead.
  */
 #ifndef __EQUIPOISE_RUNQUEUE_H
 #define __EQUIPOISE_RUNQUEUE_H
