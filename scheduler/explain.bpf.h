@@ -124,7 +124,7 @@ static __always_inline void end_record(struct explained *e, enum decision decisi
 #endif
 
 /*
- * Records that decision @name is about task @about, given by its pid or 0, and about CPU @on. The numbers are
+ * Records the decision @name about the task @about, given by its pid or 0, and the CPU @on. The numbers are
  * computed only if records are enabled, so the computation may be expensive.
  */
 #define explain(name, about, on, values...)                                                  \

@@ -5,7 +5,7 @@
 
 #include "rq.bpf.h"
 
-/* Is this CPU going offline? A simulated CPU never does. */
+/* Is this CPU going offline? The simulated kernel has no irq_work to lose (kick_cpu()). */
 static __always_inline bool goes_offline(void)
 {
 #ifdef __EQUIPOISE_SIMULATED_H

@@ -20,7 +20,7 @@ struct scheduler_timer {
 
 typedef int (*scheduler_timer_fn)(void *timers, int *cpu, struct scheduler_timer *timer);
 
-/* Initializes the timer of @cpu in @timers, a map that CPU_TIMERS() defines. */
+/* Initializes the timer of @cpu in the map @timers. (In throttle.bpf.h, the key is a group instead of a CPU.) */
 static __always_inline s32 init_timer(void *timers, u32 cpu)
 {
 	struct scheduler_timer *timer = bpf_map_lookup_elem(timers, &cpu);
@@ -31,8 +31,8 @@ static __always_inline s32 init_timer(void *timers, u32 cpu)
 /*
  * Makes the timer of @cpu call @function. Since Linux 7.2 a callback has the permissions of the program that sets
  * the timer (scx_kfunc_context_filter()). A callback that moves tasks between queues is therefore set in
- * ops.init_task(): that op may move tasks, may iterate over a queue because it does not sleep, and is called for
- * each task before any task runs.
+ * ops.init_task() or ops.cgroup_init(). These ops may move tasks, and may iterate over a queue because they do not
+ * sleep; ops.init_task() is called for each task before any task runs.
  */
 static __always_inline void set_timer(void *timers, u32 cpu, scheduler_timer_fn function)
 {

@@ -3,8 +3,8 @@
  * The machine: sched domains, their groups, and the place of each CPU. User space builds the tables
  * (crates/policy) and drops redundant levels, as build_sched_domains() does.
  *
- * Every index is masked or bounded only here, so that the rest of the scheduler can use the kernel's terms and
- * still pass the verifier.
+ * Most indices are masked or bounded here, so that the rest of the scheduler can use the kernel's terms and still
+ * pass the verifier.
  */
 #ifndef __EQUIPOISE_TOPOLOGY_H
 #define __EQUIPOISE_TOPOLOGY_H
@@ -13,7 +13,7 @@
 #include "intf.h"
 #include "policy.bpf.h"
 
-/* SCHED_POWER_SCALE, SCHED_LOAD_SCALE, NICE_0_LOAD: the kernel's unit of all three. */
+/* The kernel's units of power (capacity), load and weight. */
 #define SCHED_POWER_SCALE 1024
 #define SCHED_LOAD_SCALE 1024
 #define NICE_0_LOAD 1024
@@ -161,9 +161,9 @@ static __always_inline u64 capacity_of_power(u64 power)
 }
 
 /*
- * Each CPU of a group of SMT siblings has less than half the power of a full CPU, but the group can run a task, so
- * its capacity is 1 as long as other classes have not taken a tenth of it (fix_small_capacity()). @power is that of
- * @sg or of one of its CPUs.
+ * A CPU of a group of SMT siblings may have less than half the power of a full CPU, but the group can run a task,
+ * so its capacity is 1 as long as other classes have not taken a tenth of it (fix_small_capacity()). @power is that
+ * of @sg or of one of its CPUs.
  */
 static __always_inline u64 group_capacity(const struct domain *sd, const struct group *sg, u64 power)
 {

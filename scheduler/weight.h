@@ -12,8 +12,8 @@
 #endif
 
 /*
- * The weights of the nice levels. Of two tasks at neighbouring levels, one gets about 10 % more of the CPU than the
- * other (sched_prio_to_weight in kernel/sched/core.c).
+ * The weights of the nice levels. Of two tasks at neighbouring levels, one gets about 55 % of the CPU and the other
+ * 45 % (sched_prio_to_weight in kernel/sched/core.c).
  */
 static const u32 prio_to_weight[40] = {
 	88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904,

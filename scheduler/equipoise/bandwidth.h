@@ -25,7 +25,8 @@
 
 /*
  * The longest time for which an overdraft keeps a group throttled, in ns, for the reason of LONGEST_WAIT (place.h).
- * A group on 64 CPUs with a quota of 1 ms a second can overdraw by 256 ms before its CPUs have a tick of 4 ms.
+ * On 64 CPUs, a group with a quota of 1 ms a second can overdraw it by 256 ms between two ticks, if these are 4 ms
+ * apart.
  */
 #define LONGEST_DEBT (10ULL * 1000 * 1000 * 1000)
 
@@ -91,7 +92,7 @@ static __always_inline void refill_bandwidth(struct bandwidth *b, u64 now)
 		__sync_fetch_and_add(&b->left, refill_of(b, period, READ_ONCE(b->left), periods));
 }
 
-/* Charges @ran of running time. Returns true only to the caller that used up the last of the group's time. */
+/* Charges @ran ns of running time. Returns true only to the caller that used up the last of the group's time. */
 static __always_inline bool spend_bandwidth(struct bandwidth *b, u64 ran)
 {
 	s64 left = __sync_fetch_and_add(&b->left, -(s64)ran);

@@ -16,12 +16,12 @@
 
 /*
  * CPUs are bits of a word, and so are clusters. The CPUs of a larger cache are split into several clusters; when
- * MAX_CLUSTERS exist, further CPUs join one of the same kind.
+ * MAX_CLUSTERS exist, further CPUs join an existing one, if possible of the same kind.
  */
 #define CLUSTER_CPUS 64
 #define MAX_CLUSTERS 64
 /*
- * CPUs whose capacities differ by less than this factor, in percent, are alike. Turbo bins, 5.8 and 5.5 GHz, differ
+ * CPUs whose capacities differ by at most this factor, in percent, are alike. Turbo bins, 5.8 and 5.5 GHz, differ
  * by 5 %; the two dies of a Ryzen 9 7950X3D by 9 %; a Snapdragon 865's prime core is 17 % faster than its other
  * large cores.
  */
@@ -56,18 +56,20 @@ struct cluster {
 	/* Mutable: the idle CPUs, and the idle CPUs on fully idle cores, by their slots. */
 	u64 idle;
 	u64 idle_cores;
-	/* The clock of the cluster's tasks. The tasks that are bound to one of its CPUs are one entity per CPU. */
+	/* The clock of the cluster's tasks. All tasks that are bound to a CPU are one entity on it. */
 	struct clock clock;
-	/* The CPUs that may keep tasks, which wait for that CPU only, by their slots. */
+	/* The CPUs in whose own queues tasks may wait, by their slots. */
 	u64 keeping;
 	/* The CPUs that a higher scheduling class has, by their slots. */
 	u64 taken;
-	/* The CPUs share a limit on frequency or power, which makes them clearly slower together than alone. */
+	/*
+	 * At the last tick here, a CPU ran clearly slower than it requested: cores boost less while others boost.
+	 */
 	bool held_back;
 	/* The weight that one CPU is worth (level.h), and the time of the last update, in ns. */
 	u64 worth __attribute__((aligned(64)));
 	u64 levelled_at;
-	/* The progress that tasks here lack of their share of the machine (progress.h). */
+	/* The progress that tasks here lack, on average, of their share of the machine (progress.h). */
 	u64 lacks;
 	/* The weights of the running tasks that are not bound, by slot, as of the last tick or switch. */
 	u32 running[CLUSTER_CPUS];
@@ -77,14 +79,20 @@ struct cluster {
 	u32 nr_cpus __attribute__((aligned(64)));
 	/* The number of hardware threads of the cluster's cores, including those that have not joined yet. */
 	u32 promised;
-	/* The capacity at the highest frequency, and the part that a frequency limit leaves, in 1024ths. */
+	/*
+	 * The capacity at the highest frequency, and the part of it that a frequency limit leaves now, in 1024ths.
+	 */
 	u32 full_capacity;
 	u32 limit;
-	/* These fields change when any cluster's limit does. The capacity that the limit leaves. */
+	/*
+	 * The capacity that the limit leaves. This field and the next three change when any cluster's limit does.
+	 */
 	u32 capacity;
 	/* The number of clusters that are faster. */
 	u32 slowness;
-	/* The work of the only task of a core, and of each of two that share it; 1024 on the fastest CPU. */
+	/*
+	 * The speed of a core's only task, and of each of two tasks that share the core; 1024 on the fastest CPU.
+	 */
 	u32 speed;
 	u32 shared_speed;
 	u16 cpu[CLUSTER_CPUS];
@@ -106,7 +114,9 @@ struct cpu_state {
 	u32 cluster;
 	u32 slot;
 	u64 siblings;
-	/* The running task, its running time (burst_of()) and its progress (progress.h), as of the last charge. */
+	/*
+	 * The running task, its running time (burst_of()) and progress (progress.h), as of the last tick or switch.
+	 */
 	s32 pid;
 	u64 burst;
 	u64 progress;
@@ -122,12 +132,18 @@ struct cpu_state {
 	bool asked;
 	/* The time at which a stop is next free of charge. */
 	u64 next_stop_at;
-	/* The running task's task_state::after_wakeup, and the time of the first such wakeup in this turn, or 0. */
+	/*
+	 * The running task's task_state::after_wakeup, and the time of its first wakeup with SCX_WAKE_SYNC in this
+	 * turn, or 0.
+	 */
 	u64 after_wakeup;
 	u64 woke_at;
-	/* The time when the task that went to sleep here usually wakes up again; 0: the last task did not sleep. */
+	/* The time when the task that last stopped here usually wakes up again; 0: that task does not sleep. */
 	u64 back_at;
-	/* The time when the running task was last charged or, before that, the task before it stopped. */
+	/*
+	 * The time of the running task's last charge in this turn or, if there is none yet, of the end of the turn
+	 * or idle period before it.
+	 */
 	u64 charged_at;
 	/* The time for which the CPU has run tasks that bypassed the queue since it last took a waiting one. */
 	u64 ran_past;
@@ -136,7 +152,7 @@ struct cpu_state {
 	/* The clock of the tasks that are bound to the CPU, and their entity on the cluster's clock. */
 	struct clock own;
 	struct entity bound;
-	/* The slot to which the CPU last sent a task that may wait anywhere in a cluster. */
+	/* The slot of the CPU that any_allowed() last returned on this CPU. */
 	u32 sent_to;
 	/*
 	 * The family whose tasks last competed for the CPU (crowd.h), the times when one of them and when one of
@@ -146,7 +162,9 @@ struct cpu_state {
 	u64 family_at;
 	u64 others_at;
 	u64 crowd_at;
-	/* The time of the next comparison with another cluster; the cluster and the slot there compared last. */
+	/*
+	 * The time of the next comparison with a cluster; the cluster, and the slot there, that were compared last.
+	 */
 	u64 look_at;
 	u32 compared;
 	u32 compared_slot;
@@ -201,7 +219,7 @@ static __always_inline bool is_faster(const struct cluster *a, const struct clus
 	return (u64)a->capacity * 100 > (u64)b->capacity * ALIKE_PCT;
 }
 
-/* The slots of the other hardware threads of the core of @this that are busy. */
+/* The slots of the busy hardware threads of @this's core, without @this. */
 static __always_inline u64 busy_siblings(const struct cpu_state *this)
 {
 	return this->siblings & ~READ_ONCE(cluster_at(this->cluster)->idle) & ~bit(this->slot);
@@ -215,7 +233,7 @@ static __always_inline u32 speed_of(const struct cpu_state *this)
 	return c->shared_speed < c->speed && busy_siblings(this) ? c->shared_speed : c->speed;
 }
 
-/* The sum of the speeds of the CPUs of @c, without those that a higher class has taken. */
+/* The sum of the speeds of the CPUs of @c while all are busy, without those that a higher class has taken. */
 static __always_inline u64 open_speed(const struct cluster *c)
 {
 	return (c->nr_cpus - __builtin_popcountll(READ_ONCE(c->taken))) * c->shared_speed;
@@ -283,13 +301,13 @@ static __always_inline void settle_hint(u64 *hints, u32 nr, u64 dsq)
 		set_bit_once(hints, nr);
 }
 
-/* A CPU found nothing to run in @cluster's queue, where tasks may still wait for others. */
+/* A CPU found nothing to run in @cluster's queue, where tasks may still wait for other CPUs. */
 static __always_inline void nothing_found(u32 cluster)
 {
 	settle_hint(&waiting_clusters, cluster, cluster_dsq(cluster));
 }
 
-/* As nothing_found(), for the own queue of @cpu. */
+/* As nothing_found(), for @cpu's own queue. */
 static __always_inline void none_kept(u32 cpu)
 {
 	settle_hint(&cluster_of(cpu)->keeping, cpu_at(cpu)->slot, own_dsq(cpu));

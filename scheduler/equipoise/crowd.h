@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Recognizes a crowd of tasks that send each other messages and have the CPUs to themselves, like hackbench's or a
+ * Recognizes a crowd of tasks that send each other messages and have the CPUs to themselves, such as hackbench or a
  * shell's pipeline.
  */
 #ifndef __EQUIPOISE_CROWD_H
@@ -48,8 +48,9 @@ static __always_inline bool is_crowded(const struct cpu_state *this, u64 now)
 }
 
 /*
- * @t, which has woken another task during its turn on @this, stops at @now: it has run on for so long after the
- * first wakeup. If it does not go to sleep (@runnable), it runs on for at least that long.
+ * Averages the time for which @t, which stops at @now, ran on after the first wakeup with SCX_WAKE_SYNC of its turn
+ * on @this. If @t does not go to sleep (@runnable), it will run on for longer, so only a time above the average
+ * counts.
  */
 static __always_inline void note_after_wakeup(const struct cpu_state *this, struct task_state *t, bool runnable,
 					      u64 now)

@@ -57,7 +57,7 @@ struct entity {
 	/* For a debtor that left, until it comes back: its weight, and the debtors' round. */
 	u64 left_at;
 	u32 round;
-	/* For another entity: the service that it was owed when it left, in ns of work. */
+	/* For any other entity that left: the service that it was owed then, in ns of work. */
 	s64 left_with;
 };
 
@@ -201,8 +201,8 @@ static __always_inline void bring(struct clock *clock, struct entity *e, s64 lag
 }
 
 /*
- * Bounds what @e, which runs, is owed to @most: the others get the excess. Without a bound, an entity that is worth
- * a CPU only at times would be owed more and more for the times when it has one.
+ * If @e, which runs, is owed more than @most, the others get the excess. Without a bound, an entity that is worth a
+ * CPU only at times would be owed more and more for the times when it has one.
  */
 static __always_inline void bound_lag(struct clock *clock, struct entity *e, s64 most)
 {
@@ -222,7 +222,10 @@ static __always_inline s64 take_off(struct clock *clock, struct entity *e)
 	return lag;
 }
 
-/* Moves the mean of the debtors: @weight at @vtime was added to @sum, or taken from it if @sign is -1. */
+/*
+ * Moves the mean of the debtors: @weight at @vtime was added, or taken away if @sign is -1, which made the sum
+ * @sum.
+ */
 static __always_inline void move_debtors(struct clock *clock, u64 vtime, u64 weight, s64 sum, s64 sign)
 {
 	s64 apart = vtime - READ_ONCE(clock->debtors_vtime), part;
@@ -234,11 +237,11 @@ static __always_inline void move_debtors(struct clock *clock, u64 vtime, u64 wei
 }
 
 /*
- * @e goes to sleep. It keeps what it is owed, up to @most. If it owes service, it becomes one of the debtors, which
- * stay on the clock as if they competed, until the others have caught up (EEVDF's delayed dequeue). If a debtor
- * left at once, the others would lose what it owes them: two tasks that run in turn would keep a loop from running,
- * and a thread of short runs and naps would get a third of its due. A debt has no bound: if each debt had one, each
- * swing of the clock would forgive a part of it.
+ * @e goes to sleep or to another cluster. It keeps what it is owed, up to @most. If it owes service, it becomes one
+ * of the debtors, which stay on the clock as if they competed, until the others have caught up (EEVDF's delayed
+ * dequeue). If a debtor left at once, the others would lose what it owes them: two tasks that run in turn would
+ * keep a loop from running, and a thread of short runs and naps would get a third of its due. A debt has no bound:
+ * if each debt had one, each swing of the clock would forgive a part of it.
  */
 static __always_inline void leave(struct clock *clock, struct entity *e, s64 most)
 {
@@ -264,7 +267,7 @@ static __always_inline void leave(struct clock *clock, struct entity *e, s64 mos
 	WRITE_ONCE(e->left_at, weight);
 }
 
-/* Takes @weight from the debtors of @round. False: they have left @clock. */
+/* Takes @weight from the debtors of @round. Returns false if they have left @clock, or change too often. */
 static __always_inline bool leave_debtors(struct clock *clock, u32 round, u64 weight, s64 *sum)
 {
 	/* If other CPUs change the debtors four times meanwhile, the entity stays one of them until they leave. */

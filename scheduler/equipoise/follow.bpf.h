@@ -19,8 +19,8 @@
 #define HURRY_NS (32 * NSEC_PER_MSEC)
 
 /*
- * Utilization of a CPU's fair tasks; 100 % if tasks wait for the CPU, or if it recently ran a task that another
- * task had woken or created.
+ * Utilization of a CPU's fair tasks. Unless power comes first, it is the CPU's full capacity if tasks wait for the
+ * CPU, or if the CPU recently ran a task that another task had woken or created.
  *
  * Only a part of what waiting tasks need counts as utilization yet. schedutil uses the average of runnable tasks
  * for that ("sched/fair, cpufreq: Introduce 'runnable boosting'", Linux 6.5).
@@ -57,7 +57,7 @@ static __always_inline void begin_used(struct task_state *t, u32 cpu)
 }
 
 /*
- * @p, which @cpu ran until @now, stops. On a slow CPU its time passes slowly
+ * Adds the time for which @cpu ran @p until @now to the utilization of @p. On a slow CPU this time passes slowly
  * (update_rq_clock_pelt()): utilization depends on the work done, not on the time that it took.
  */
 static __always_inline void note_used(const struct task_struct *p, struct task_state *t, u32 cpu, u64 now)
@@ -74,7 +74,7 @@ static __always_inline void note_used(const struct task_struct *p, struct task_s
 		t->util_est = next_util_est(t->util_est, pelt_util(&t->used));
 }
 
-/* The expected utilization of @t, which gets a CPU, relative to 1024 of the largest. */
+/* The expected utilization of @t, which gets a CPU, relative to 1024 for the largest CPU. */
 static __always_inline u64 estimated_util(const struct task_state *t)
 {
 	u64 used = pelt_util(&t->used);
@@ -82,7 +82,7 @@ static __always_inline u64 estimated_util(const struct task_state *t)
 	return used > t->util_est ? used : t->util_est;
 }
 
-/* @t runs on @cpu: do other tasks wait for it? */
+/* Notes the time if other tasks wait for @t, which runs on @cpu. */
 static __always_inline void note_hurry(const struct task_state *t, u32 cpu, u64 now)
 {
 	if (t->awaited)
@@ -114,7 +114,7 @@ static __always_inline void follow(const struct task_struct *p, struct task_stat
 
 /*
  * Checks at a tick whether @cpu runs slower than it requests: a core boosts less while other cores
- * boost. If there is no other cache to move to, the answer does not matter.
+ * boost. If there is no other cluster of the same kind to move to, the answer does not matter.
  */
 static __always_inline void note_boost(u32 cpu)
 {

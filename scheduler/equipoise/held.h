@@ -10,7 +10,9 @@
 #include "idle.h"
 #include "wait.h"
 
-/* The number of these queues, a power of two, so that a release hardly depends on other throttled groups. */
+/*
+ * The number of these queues, a power of two. There are many, so that a release seldom finds tasks of other groups.
+ */
 #define HELD_QUEUES 256
 
 /* The queue for the tasks that the group @share holds back. */
@@ -20,8 +22,8 @@ static __always_inline u64 held_dsq(u32 share)
 }
 
 /*
- * The group that holds back @t, the running task @p; 0: none does. An exiting task may continue, because it is
- * about to release its resources.
+ * The group that holds back @p, which runs; 0: none does. An exiting task may continue, because it is about to
+ * release its resources.
  */
 static __always_inline u32 stopped_by(const struct task_struct *p, const struct task_state *t)
 {
@@ -43,7 +45,7 @@ static __always_inline u32 held_by(const struct task_struct *p, const struct tas
 
 /*
  * Holds back @p for the group @share, in ops.enqueue(). The kernel inserts the task only afterwards. If the group
- * becomes runnable in between, the release finds an empty queue, so this CPU later checks the group again
+ * becomes runnable in between, the release finds an empty queue, so @cpu later checks the group again
  * (check_held()).
  */
 static __always_inline void hold_back(struct task_struct *p, struct task_state *t, u32 share, u32 cpu,

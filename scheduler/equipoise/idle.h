@@ -33,7 +33,7 @@ static __always_inline u64 idle_of(const struct cluster *c, bool cores)
 
 /*
  * Claims one of @idle, the idle CPUs of @cluster, for @p: @prev_cpu if it is among them. Returns -1 if @p may use
- * none, or if another CPU claims it first.
+ * none, or if other CPUs claim them first.
  */
 __noinline s32 claim_of(struct task_struct *p __arg_trusted, const struct task_state *t __arg_nonnull, u32 cluster,
 			u32 prev_cpu, u64 idle)
@@ -120,9 +120,9 @@ static __always_inline bool spreads(const struct cluster *c)
 }
 
 /*
- * Claims an idle CPU for @p, or returns -1. Where all CPUs are alike, the cache comes first, which a new task does
- * not have yet. On heterogeneous CPUs, speed comes first: an idle core anywhere before an idle thread of a faster
- * core, whose sibling would be halved.
+ * Claims an idle CPU for @p, or returns -1. Where all CPUs are alike, the cache that has the task's data comes
+ * first; a new task has no data there yet. On heterogeneous CPUs, speed comes first: an idle core anywhere before
+ * an idle thread of a faster core, whose sibling would be halved.
  */
 static __always_inline s32 claim_idle_cpu(struct task_struct *p, const struct task_state *t, u32 prev_cpu,
 					  bool is_new)

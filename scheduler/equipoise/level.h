@@ -2,11 +2,11 @@
 /*
  * Feasible weights: how much weight one CPU of a cluster is worth.
  *
- * A task cannot use more than one CPU, and all tasks that are bound to one CPU no more than that CPU, however heavy
- * they are. The fair rate of each task or bound set is min(1, f * weight) CPUs, where f is such that the rates add
- * up to the CPUs. A task or a CPU's bound tasks that are worth a CPU therefore count as 1 / f. Their virtual time
- * then passes at the rate of the cluster's clock: such a task or set is owed nothing, and no task waits for it to
- * catch up.
+ * A task cannot use more than one CPU, and the tasks that are bound to a CPU cannot together use more than that
+ * CPU, however heavy they are. The fair rate of each task or bound set is min(1, f * weight) CPUs, where f is such
+ * that the rates add up to the CPUs. A task or a CPU's bound tasks that are worth a CPU therefore count as 1 / f.
+ * Their virtual time then passes at the rate of the cluster's clock: such a task or set is owed nothing, and no
+ * task waits for it to catch up.
  *
  * Weights on four CPUs:
  *
@@ -14,7 +14,7 @@
  *	8 4 | 1 1 1 1	4 > 8 / 3, so it has one, too; a weight of 4 is left for two
  *	1 / f = 2
  *
- * Only running tasks can be worth a CPU: such a task never waits for long.
+ * The search for f looks only at running tasks and bound sets: a task that is worth a CPU never waits for long.
  */
 #ifndef __EQUIPOISE_LEVEL_H
 #define __EQUIPOISE_LEVEL_H
@@ -96,7 +96,7 @@ static __always_inline bool bound_are_worth_cpu(const struct cpu_state *this)
 	return READ_ONCE(this->own.weight) > (s64)READ_ONCE(cluster_at(this->cluster)->worth);
 }
 
-/* Adds the weights that do not count in full on the cluster's clock. */
+/* Adds the parts of weights that the cluster's clock does not count. */
 static __always_inline void add_to_level(struct level *l, const struct cluster *c, u32 slot)
 {
 	u32 cpu = nth_of_cluster(c, slot);

@@ -13,12 +13,12 @@
  * ---------------------------
  *
  * CPUs with capacities within 10 % of each other that share a cache form a cluster. It has one queue, ordered by
- * virtual time; each CPU also has a queue of its own, for tasks that are bound to it:
+ * deadline (4.); each CPU also has a queue of its own, for tasks that are bound to it:
  *
  *        cluster 0: fast CPUs                      cluster 1: slow CPUs
  *
  *     ┌─────────────────────────┐               ┌─────────────────────────┐
- *     │ cluster queue, by vtime │               │ cluster queue, by vtime │
+ *     │   queue, by deadline    │               │   queue, by deadline    │
  *     └──┬───────┬───────┬──────┘               └──┬───────┬───────┬──────┘
  *        ▼       ▼       ▼        pull.h           ▼       ▼       ▼
  *      CPU 0   CPU 1   CPU 2   <───────────>     CPU 3   CPU 4   CPU 5
@@ -31,9 +31,10 @@
  * ---------------------
  *
  * A waking task goes to an idle CPU: its last one, another of the cluster, or one of another cluster. A bit mask
- * per cluster holds its idle CPUs, so that finding one does not read the state of other CPUs. Idle fast cores come
- * first, then slow ones, and then the second hardware threads of fast cores. If the waker usually sleeps within 50
- * us after a wakeup, the task runs on the waker's CPU instead: its data is in that cache.
+ * per cluster holds its idle CPUs, so that finding one does not read the state of other CPUs. If CPUs differ in
+ * speed, idle fast cores come first, then slow ones, and then the second hardware threads of fast cores. If the
+ * waker usually sleeps within 50 us after a wakeup, the task runs on the waker's CPU instead, because it finds its
+ * data in that CPU's cache.
  *
  * 3. Fair shares (fair.h, level.h, place.h)
  * ----------------------------------------
@@ -47,9 +48,10 @@
  * 4. Waiting (wait.h, queue.h)
  * ----------------------------
  *
- * A task that finds no idle CPU waits in its cluster's queue, and a new task in the queue of the cluster with the
- * least load. Queues are ordered by deadline: virtual time plus the time that the task usually runs for, up to a
- * turn, or two when it wakes up. A task that is bound to some CPUs of a cluster waits for one of them.
+ * A task that finds no idle CPU waits in its cluster's queue. A new task, and any task without a debt if CPUs
+ * differ in speed, waits in the queue of the cluster with the least load. Queues are ordered by deadline: virtual
+ * time plus the time that the task usually runs for, up to a turn, or two when it wakes up. A task that is bound to
+ * some CPUs of a cluster waits for one of them.
  *
  * 5. Preemption (preempt.h, crowd.h, next.h, turn.bpf.h)
  * -----------------------------------------------------
@@ -63,8 +65,8 @@
  * ---------------------------------------------------
  *
  * A CPU without work takes a waiting task of another cluster, and a faster CPU takes over the running task of a
- * slower one. Tasks whose recent work, by weight, is 5 ms apart change places if one of them has a faster CPU
- * now, or a core to itself. Requests from CPU to CPU are one word each, which only a compare-and-swap writes, so
+ * slower one. Tasks whose progress (recent work divided by weight) is 5 ms apart change places if one of them has a
+ * faster CPU now, or a core to itself. Requests from CPU to CPU are one word each, posted by compare-and-swap, so
  * that none is lost.
  *
  * 7. Power and frequency (pack.h, follow.bpf.h)
@@ -72,7 +74,7 @@
  *
  * The setting `prefer` chooses what comes first: time, work per energy, or power. Under `power`, long-running tasks
  * are packed into few cores and caches. Each CPU requests the frequency that its utilization needs, or the highest
- * one if another task waits for the running one.
+ * one if a task waits for the CPU or for its running task.
  *
  * 8. Control groups and higher classes (share.bpf.h, throttle.bpf.h, ../release.bpf.h)
  * --------------------------------------------------------------------
@@ -83,13 +85,13 @@
  * Words
  * =====
  *
- *	lag		the service that a task or a CPU's bound tasks are owed, ns of work; negative: a debt
+ *	lag		the service that a task or a CPU's bound tasks are owed, in ns of work; negative: a debt
  *	weight		of a task, with its groups; the feasible weight is what counts on a clock (level.h)
- *	worth		the weight that a CPU is worth: what is heavier gets a CPU of its own
+ *	worth		the weight that a CPU is worth: a heavier task gets a CPU of its own
  *	bound		a task that may use only some of a cluster's CPUs waits for one of them
  *	kept		bound, and waiting for one CPU, not in the cluster's queue
  *	held		throttled by cpu.max (held.h)
- *	progress	recent work by weight: compared between clusters only
+ *	progress	recent work divided by weight: tasks far apart change places
  *	turn		how long a task runs beside others: a slice
  *
  * docs/design/equipoise.md has the reason for each rule, and the loads at which `equipoise` gives something up.
@@ -109,9 +111,9 @@
 char _license[] SEC("license") = "GPL";
 
 /*
- * Does a task wait for @t, which wakes up? If a timer or a device wakes it, no task does: such an interrupt has
- * nothing to do with the task that it interrupts, and may leave its work to kernel threads. A softirq may do the
- * work of a task, which sends something to another one.
+ * Notes whether a task waits for @t, which wakes up. If a timer or a device wakes it, no task does: such an
+ * interrupt has nothing to do with the task that it interrupts, and may leave its work to kernel threads. A softirq
+ * may do the work of a task, which sends something to another one.
  */
 static __always_inline void note_waker(struct task_state *t, const struct task_struct *waker)
 {
@@ -211,7 +213,10 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, cpu == idle ? 0 : SCX_ENQ_PREEMPT);
 		return cpu;
 	}
-	/* A new task, without data in a cache, waits where its turn comes soonest, a debtor where its debt is. */
+	/*
+	 * A debtor waits where its debt is. A new task, which has no data in a cache, waits where its turn comes
+	 * soonest, as does any task without a debt if CPUs differ in speed.
+	 */
 	if ((unlike && !owes(t)) || wake_flags & SCX_WAKE_FORK)
 		prev_cpu = least_loaded(p, t, prev_cpu);
 	else
@@ -400,7 +405,9 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 	become_idle(cpu);
 }
 
-/* A higher class takes this CPU. Others take the tasks that wait here; tasks that were sent here go elsewhere. */
+/*
+ * A higher class takes this CPU. Other CPUs take the tasks that wait here; tasks that were sent here go elsewhere.
+ */
 void BPF_STRUCT_OPS(equipoise_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
 	set_taken(cpu);
@@ -493,7 +500,7 @@ void BPF_STRUCT_OPS(equipoise_cgroup_exit, struct cgroup *cgrp)
 	if (!share)
 		return;
 	forget_limit(share);
-	/* Another group may have the share. */
+	/* From now on another group may get the share. */
 	WRITE_ONCE(share_at(share)->weight, 0);
 }
 
@@ -523,8 +530,8 @@ void BPF_STRUCT_OPS(equipoise_cgroup_move, struct task_struct *p, struct cgroup 
 }
 
 /*
- * This tracepoint reports tasks of all classes, when the runqueue already counts its runnable tasks. The program is
- * attached only if frequencies are requested, as its name says.
+ * This tracepoint reports switches to tasks of all classes, after the runqueue has counted its runnable tasks. By
+ * its name, the loader attaches the program only if frequencies are requested.
  */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(equipoise_frequency_switch, bool preempt, struct task_struct *prev, struct task_struct *next)

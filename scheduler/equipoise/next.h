@@ -9,7 +9,7 @@
 
 /*
  * Does @t, which runs on @cpu and has a later deadline than the first waiting task, this_first(), keep the CPU? A
- * task that is worth a CPU keeps it from a task that is not and that other CPUs can take.
+ * task that is worth a CPU keeps it if the waiting task is not worth one, and other CPUs can take that task.
  */
 __noinline bool keeps_cpu(const struct task_state *t __arg_nonnull, u32 cpu)
 {
@@ -21,7 +21,7 @@ __noinline bool keeps_cpu(const struct task_state *t __arg_nonnull, u32 cpu)
 	       !is_worth_cpu(c, first_weight(dsq, cpu));
 }
 
-/* The running task has used its slice: may it continue? If so, it gets a new slice. */
+/* The running task has used its slice, or was asked to stop: may it continue? If so, it gets a new slice. */
 __noinline bool goes_on(struct task_struct *prev __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
@@ -73,7 +73,7 @@ static __always_inline bool take_next(u32 cpu)
 	return take_first(own_dsq(cpu));
 }
 
-/* Takes the task that @request names, because it has less progress than the tasks here. */
+/* Takes the task that @request names, which has less progress than the task here, or another one of its cluster. */
 static __always_inline bool pull_for_fairness(u32 cpu, u64 request)
 {
 	u32 from = request_target(request);

@@ -23,7 +23,9 @@
  * beside a waiting one overtake its deadline within a third of that.
  */
 #define LONGEST_WAIT (10 * NSEC_PER_SEC)
-/* In ns of virtual time: with deadlines no further ahead, even 1000 tasks per CPU wait no longer than that. */
+/*
+ * In ns of virtual time: with deadlines no further ahead, even 1000 tasks per CPU wait no longer than LONGEST_WAIT.
+ */
 #define HARDLY_AHEAD (10 * NSEC_PER_MSEC)
 
 /* Set before the scheduler is loaded; otherwise the verifier removes the checks of invariants. */
@@ -147,7 +149,7 @@ static __always_inline u64 feasible_weight(const struct task_state *t)
 }
 
 /*
- * Takes @t, which does not want to run any longer, off its clock. A bound task that has had more than the others
+ * Takes @t, which goes to sleep or is held back, off its clock. A bound task that has had more than the others
  * bound to its CPU becomes a debtor on the CPU's clock. If only the set has had too much, the task becomes a debtor
  * on the cluster's clock: it may wake up on another CPU, where a debt that it took along would last until its next
  * sleep.
@@ -236,10 +238,10 @@ static __always_inline u64 slice_of(const struct task_struct *p)
 
 /*
  * The time that a task asks for, in ns: as long as it usually runs, or longer if it already has, up to a turn. When
- * it wakes up, it asks for up to two turns, what a running task may be owed: if a herd of threads that run for
- * longer asked for one, the herd would come before a thread that wakes up later and draws a frame. (If it asked for
- * more than two, the loops beside it would stay behind for good.) A slice that the task requests is the most in any
- * case.
+ * it wakes up, it asks for up to two turns, as much as a running task may be owed: if a herd of threads that run
+ * for longer asked for one, the herd would come before a thread that wakes up later and draws a frame. (If it asked
+ * for more than two, the loops beside it would stay behind for good.) A slice that the task requests is the most in
+ * any case.
  */
 static __always_inline u64 request_of(const struct task_struct *p, const struct task_state *t)
 {
@@ -355,7 +357,10 @@ __noinline u64 charge_vtime(struct task_struct *p __arg_trusted, struct task_sta
 	return ran;
 }
 
-/* Charges @p, which runs on @cpu, also against the limits of its groups. (BPF calls are at most 8 deep.) */
+/*
+ * Charges @p, which runs on @cpu, also against its groups' limits. (Not in charge_vtime(): BPF calls are at most 8
+ * deep.)
+ */
 static __always_inline u64 charge(struct task_struct *p, struct task_state *t, u32 cpu)
 {
 	u64 ran = charge_vtime(p, t, cpu);

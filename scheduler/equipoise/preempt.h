@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Chooses the CPU that a waking task may preempt: one whose task has received clearly more service. */
+/*
+ * Chooses the CPU that a waking task may preempt: one whose task has a deadline that is later by more than the
+ * price of a stop.
+ */
 #ifndef __EQUIPOISE_PREEMPT_H
 #define __EQUIPOISE_PREEMPT_H
 
@@ -32,7 +35,10 @@ static __always_inline u64 uncharged(u32 cpu, u64 now)
 	return ran > 0 ? ran : 0;
 }
 
-/* The distance of the deadline @at, in the time of @cpu's bound tasks if @bound, ahead of the cluster's clock. */
+/*
+ * The time by which the deadline @at is ahead of the clock of @cpu's cluster; if @bound, @at is in the time of
+ * @cpu's bound tasks.
+ */
 static __always_inline s64 distance(u32 cpu, u64 at, bool bound)
 {
 	const struct cpu_state *this = cpu_at(cpu);
@@ -80,7 +86,7 @@ static __always_inline void note_stop(u32 cpu, u64 now)
 	WRITE_ONCE(this->next_stop_at, now + tunables.preempt_after);
 }
 
-/* Is @t worth a CPU of the cluster of @cpu, whose task is not? */
+/* Is @t worth a CPU of @cpu's cluster, but not the task that runs on @cpu? */
 static __always_inline bool gets_cpu(const struct task_state *t, u32 cpu)
 {
 	const struct cpu_state *this = cpu_at(cpu);
@@ -125,7 +131,7 @@ struct seen_running {
 	u32 cluster;
 	/* The slot to look at next. */
 	u32 slot;
-	/* The CPU that asks for the task. */
+	/* The CPU to which the task would go. */
 	u32 to;
 	u64 progress;
 	s64 ahead;

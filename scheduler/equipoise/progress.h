@@ -81,8 +81,8 @@ static __always_inline void count_progress(const struct task_state *t, u64 progr
 
 /*
  * The recent work that counts for @t if it wakes up, or is new, at @now: its fair share less the work that it
- * lacks. It lacks what it did not do of its fair share or, if that is less, of its demand: the work that it would
- * have done on the fastest CPU, alone. A task that did more than its fair share has what it did.
+ * lacks. It lacks what it did not do of its fair share or, if its demand is less, of its demand, the work that it
+ * would have done alone on the fastest CPU. A task that did more than its fair share has what it did.
  */
 __noinline u64 work_at_wakeup(const struct task_state *t __arg_nonnull, u64 now)
 {

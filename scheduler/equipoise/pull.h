@@ -6,7 +6,7 @@
 #include "held.h"
 #include "wait.h"
 
-/* Takes a task that another CPU of @cluster keeps in its own queue. */
+/* Takes a task that a CPU of @cluster keeps in its own queue. */
 __noinline bool pull_kept(u32 cluster)
 {
 	struct cluster *c = cluster_at(cluster);
@@ -30,7 +30,7 @@ __noinline bool pull_kept(u32 cluster)
 	return false;
 }
 
-/* Takes a waiting task of another cluster, nearest first. */
+/* Takes a waiting task of another cluster: faster clusters first, then near ones. */
 __noinline bool take_waiting(u32 cluster)
 {
 	struct cluster *c = cluster_at(cluster);
@@ -83,9 +83,9 @@ static __always_inline const struct task_struct *may_move(u32 cpu, u32 to)
 }
 
 /*
- * The running task of @cluster that may run on best->to, which is faster now, and has the least progress, if it has
- * less than best->progress. Progress is as of the last tick or switch. A task that has just come from another
- * cluster is left alone, unless an idle CPU takes it over (@arrived).
+ * Notes the running task of @cluster with the least progress, if that is less than best->progress. Only tasks count
+ * that may run on best->to and whose CPUs are slower than best->to now. Progress is as of the last tick or switch.
+ * A task that has just come from another cluster is left alone, unless an idle CPU takes it over (@arrived).
  */
 __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster, bool arrived)
 {
@@ -191,8 +191,8 @@ __noinline s32 send_away(struct task_struct *p __arg_trusted, u32 cpu, u64 speed
 
 /*
  * At a tick of @cpu while others idle: sends its task, @p, to an idle core that serves it clearly better. Where two
- * tasks share a core, a somewhat slower idle core will do: the task does 1.5 times as much work there, and the
- * other task gains, too, unless it already leaves.
+ * tasks share a core, the idle core may even be somewhat slower than the task is now, because the other task gains.
+ * If the other task already leaves, this one stays.
  */
 static __always_inline bool offer_running(struct task_struct *p, u32 cpu)
 {
@@ -256,8 +256,8 @@ static __always_inline u64 others_keep(const struct cpu_state *this)
 
 /*
  * The next cluster to whose tasks @p, which runs on @this, may have to give way: one with waiting
- * tasks, one with slower CPUs, or its own if other CPUs there keep tasks. NULL if there is none. Each tick
- * looks at one cluster, because reading queues beyond other caches takes microseconds (2 % of all time on 160 CPUs
+ * tasks, one with slower CPUs, or its own if other CPUs there keep tasks. NULL if there is none. A tick looks at
+ * one cluster at most, because reading the queues of other caches takes microseconds (2 % of all time on 160 CPUs
  * of eight nodes when each tick read all of them).
  */
 static __always_inline struct cluster *next_to_compare(struct task_struct *p, struct cpu_state *this)
@@ -315,7 +315,7 @@ static __always_inline u32 tasks_compared(const struct cpu_state *this)
 	return compares_own(this) ? 1 : TASKS_COMPARED;
 }
 
-/* Is the task that runs on @cpu, or the tasks that are bound there, worth a CPU? */
+/* Is the task that runs on @cpu worth a CPU or, if it is bound, are all tasks that are bound there? */
 static __always_inline bool runs_worth_cpu(u32 cpu)
 {
 	const struct cpu_state *this = cpu_at(cpu);
@@ -345,9 +345,9 @@ static __always_inline s32 next_of_compared(struct cpu_state *this)
 
 /*
  * A task that is worth a CPU has one wherever it runs, but a task that waits for that CPU may be bound to it: a
- * loop of nice 0, bound to one of the two CPUs of a loop of nice -19, got 0.02 of a CPU where it was due 0.44. If a
- * task that waits in the cluster that @cpu compares has less progress than best->progress, asks the task on its CPU
- * to come to @cpu. Each call looks at the next CPU of the cluster.
+ * loop of nice 0, bound to one of the two CPUs of a loop of nice -19, got 0.02 of a CPU where it was due 0.44. Each
+ * call looks at the next CPU of the cluster that @cpu compares. If that CPU's task is worth a CPU, and a task that
+ * waits there has less progress than best->progress, the CPU is asked to send its task to @cpu.
  */
 __noinline bool ask_for_room(struct seen_running *best __arg_nonnull, u32 cpu, u64 now)
 {
@@ -381,10 +381,10 @@ enum evened {
 
 /*
  * Does @t, which runs on @cpu with @progress, stop for a task behind it that waits in @dsq, a queue of the cluster
- * that the CPU compares? For a task that one CPU of another cluster keeps, only if the tasks bound there weigh more
- * than those here, by the speeds of the CPUs. For a task that any CPU there may take, @t continues if it has had no
- * more than is fair there, or if the load there is less: progress lags, so all CPUs would take tasks until theirs
- * is crowded.
+ * that the CPU compares? For a task that one CPU of another cluster keeps, @t stops only if the tasks bound there
+ * weigh more, relative to the speed of their CPU, than those here. For a task that any CPU there may take, @t
+ * continues if it has had no more than is fair there, or if the load there is not larger: progress lags, so all
+ * CPUs would take tasks until theirs is crowded.
  */
 static __always_inline bool gives_way(const struct task_state *t, u64 progress, u32 cpu, u64 dsq)
 {
@@ -444,7 +444,7 @@ __noinline u32 even_out(struct task_struct *p __arg_trusted, const struct task_s
 
 /*
  * @p has stopped on @cpu: sends it where @request asked for it. Returns false if @p is not the task that was asked
- * for, may not run there, or another task has arrived there first.
+ * for or may not run there, if another task has arrived there first, or if a higher class has that CPU.
  */
 __noinline bool push(struct task_struct *p __arg_trusted, u32 cpu, u64 request, u64 enq_flags)
 {
@@ -463,7 +463,7 @@ __noinline bool push(struct task_struct *p __arg_trusted, u32 cpu, u64 request, 
 	 * goes there, too, and waits.
 	 */
 	clear_idle(to);
-	/* If another request is pending there, the task waits there like any preempted task. */
+	/* If another request is pending there, that CPU's task waits there like any preempted task. */
 	if (request_kind(request) == REQUEST_SWAP)
 		post_request(&cpu_at(to)->request, make_request(REQUEST_SEND, cpu, request_peer(request), 0));
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | to, SLICE_MAX, enq_flags | SCX_ENQ_PREEMPT);
@@ -498,9 +498,9 @@ __noinline bool most_ahead(struct seen_running *best __arg_nonnull, struct task_
 }
 
 /*
- * @p wakes up and may have @idle, claimed for it. If a task on a faster CPU is clearly ahead, the two change places
- * here: a task that naps is seldom running at a tick, where even_out() compares tasks. Returns the CPU that @p
- * gets.
+ * @p wakes up, and the idle CPU @idle has been claimed for it. If a task on a faster CPU is clearly ahead, @p gets
+ * that CPU, and that task goes to @idle: a task that naps seldom runs at a tick, when even_out() compares tasks.
+ * Returns the CPU that @p gets.
  */
 __noinline s32 place_of_ahead(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 idle)
 {

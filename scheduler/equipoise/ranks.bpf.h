@@ -7,8 +7,9 @@
 #include "cluster.bpf.h"
 
 /*
- * If a frequency limit changes by less than this, in 1024ths of a CPU's capacity, the clusters are not ranked anew:
- * the 5 % from which the kernel's fair class treats two capacities as different (capacity_greater()).
+ * If a frequency limit changes by less than this, in 1024ths of a CPU's capacity, and does not end, the clusters
+ * are not ranked anew: the 5 % from which the kernel's fair class treats two capacities as different
+ * (capacity_greater()).
  */
 #define LIMIT_STEP 52
 
@@ -156,7 +157,7 @@ __noinline bool rank_clusters(void)
 	return differ;
 }
 
-/* The changes of limits, those that the current ranks include, and whether a CPU is ranking now. */
+/* The number of changes of limits, the number that the current ranks include, and whether a CPU is ranking now. */
 u32 limits_changed, limits_ranked, ranking;
 
 /*
@@ -176,7 +177,7 @@ __noinline bool follow_ranks(void)
 	return true;
 }
 
-/* Reads the limit of cluster @index from its first CPU. On some processors each CPU has a limit of its own. */
+/* Reads the limit of cluster @index from its first CPU, although on some processors each CPU has its own limit. */
 static __always_inline void follow_limit(u32 index)
 {
 	struct cluster *c = cluster_at(index);

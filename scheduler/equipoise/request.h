@@ -11,7 +11,9 @@
 
 enum request_kind {
 	REQUEST_NONE,
-	/* Send the running task @pid to CPU @target, which was claimed for the task or sends its own task. */
+	/*
+	 * Send the running task @pid to CPU @target, which asks for it, was claimed for it, or sends its own task.
+	 */
 	REQUEST_SEND,
 	/* Send the task in the same way, and have the CPU @target send its task @peer here. */
 	REQUEST_SWAP,

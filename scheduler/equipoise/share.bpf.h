@@ -96,7 +96,7 @@ __noinline s64 settle_share(u32 index)
 /* The part of a group that a weight of 1 has if it is the only one. A sum of weights is between 3 and 2^34. */
 #define PART_SHIFT 40
 #define FULL_PART (1ULL << PART_SHIFT)
-/* Averages are over 2^25 ns, PELT's half-life: a shorter one would follow the periods of a thread at 60 Hz. */
+/* Averages are over 2^25 ns, about PELT's half-life: shorter ones would follow the periods of a thread at 60 Hz. */
 #define AVERAGE_SHIFT 25
 
 /* The average part of the group @index that a weight of 1 has, at @now; FULL_PART is the whole group. */
@@ -200,7 +200,9 @@ __noinline u32 find_free_share(void)
 	return 0;
 }
 
-/* Groups come from the root downwards, one at a time. */
+/*
+ * Gives the new group @cgrp a share of its own, if one is free. Groups come from the root downwards, one at a time.
+ */
 static __always_inline s32 init_share(struct cgroup *cgrp, u32 cpu_weight, bool idle)
 {
 	struct share_of_cgroup *of = bpf_cgrp_storage_get(&cgroups, cgrp, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);

@@ -17,7 +17,7 @@ struct task_state {
 	/* Averages, in ns: time from the first wakeup with SCX_WAKE_SYNC in a turn to its end; sleep time. */
 	u64 after_wakeup;
 	u64 nap;
-	/* Its place on the clock of @cluster or, if @bound_to is not 0, of the CPU @bound_to - 1. */
+	/* The task's place on the clock of @cluster or, if @bound_to is not 0, of the CPU @bound_to - 1. */
 	struct entity fair;
 	u32 cluster;
 	u32 bound_to;
@@ -39,7 +39,9 @@ struct task_state {
 	bool counted;
 	/* Another task woke or created this task. */
 	bool awaited;
-	/* The task's utilization; the running time in it, in ns; and the estimate of the future one. */
+	/*
+	 * The task's utilization; the running time that it includes, in ns; and the estimate of future utilization.
+	 */
 	struct pelt used;
 	u64 used_seen;
 	u32 util_est;
@@ -88,7 +90,7 @@ static __always_inline bool is_bound_in(const struct task_struct *p, const struc
 	return !has_bit(t->whole, cluster) || is_migration_disabled(p);
 }
 
-/* Notes the clusters that @mask, the new affinity of @t, has as a whole. */
+/* Notes the clusters of which @mask, the new affinity of @p, has all CPUs. */
 __noinline bool note_affinity(struct task_struct *p __arg_trusted, const struct cpumask *mask __arg_trusted)
 {
 	struct task_state *t = task_of(p);

@@ -34,7 +34,7 @@ static __always_inline void follow_limits(struct cpu_state *this)
 /*
  * At a tick of @cpu, while tasks wait for it or in its cluster's queue: wakes an idle CPU that may take one. The
  * kernel inserts a task after ops.enqueue(), so a CPU that became idle in between has seen neither the task nor a
- * kick. A preempted task looks for an idle CPU in its cluster only.
+ * kick. Besides, if all CPUs are alike, a preempted task looks for an idle CPU in its own cluster only.
  */
 __noinline bool call_idle(u32 cpu)
 {
@@ -66,7 +66,10 @@ static __always_inline bool makes_room(struct task_struct *p, u32 cpu)
 	return others_wait(cpu) && !call_idle(cpu) && leave_room(p, cpu);
 }
 
-/* Does @p have to stop at this tick, or is it asked to go elsewhere? */
+/*
+ * At a tick of @cpu, sends @p elsewhere if that saves power, makes room or gives @p a better CPU. Returns true if
+ * @p has to stop for that.
+ */
 static __always_inline bool is_to_move(struct task_struct *p, const struct task_state *t, u32 cpu)
 {
 	return pack_running(p, t, cpu) ||

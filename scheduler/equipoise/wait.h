@@ -77,8 +77,8 @@ __noinline s32 any_allowed(struct task_struct *p __arg_trusted, u32 cluster)
 }
 
 /*
- * The load that @t, which is @p, finds if it waits near @cpu: that of the cluster or, if it is bound to some CPUs
- * there and that is more, of the one whose bound tasks weigh least.
+ * The load that @t, which is @p, finds if it waits near @cpu: that of the cluster. If @t is bound to some CPUs
+ * there, the load is at least that of the CPU whose bound tasks weigh least.
  */
 __noinline u64 load_for(struct task_struct *p __arg_trusted, const struct task_state *t __arg_nonnull, u32 cpu)
 {
@@ -128,7 +128,7 @@ static __always_inline u64 queue_of(const struct task_state *t, u32 cpu)
 	return t->bound_to ? own_dsq(cpu) : cluster_dsq(cpu_at(cpu)->cluster);
 }
 
-/* @t is about to wait there. */
+/* @t is about to wait in that queue. */
 static __always_inline void announce(const struct task_state *t, u32 cpu)
 {
 	if (t->bound_to)

@@ -7,7 +7,7 @@
  *
  * The frequency follows the utilization of all classes on the CPU. The utilization of fair tasks is not enough,
  * because the CPU time of other classes appears as time in which fair tasks did not run. All averages have equal
- * windows, so they can be added. The policy selects the classes; Linux 4.17 counted SCHED_FAIR's time and the
+ * windows, so they can be added. The policy selects the classes; Linux 4.17 counted the fair class's time and the
  * bandwidth of deadline tasks.
  */
 #ifndef __EQUIPOISE_FREQUENCY_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The use of a CPU by other classes, as Linux counted it until 4.18 (rq->rt_avg): the time of real-time and
- * deadline tasks and of interrupts, halved every half a second. A slow CPU's time counts less, as in Linux
+ * deadline tasks and of interrupts, halved every half a second. Time at a low frequency counts less, as in Linux
  * 4.1 and later.
  */
 #ifndef __EQUIPOISE_RT_AVG_H

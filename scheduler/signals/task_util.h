@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The utilization of one fair task, relative to 1024 of the largest CPU at its highest frequency, and the CPU whose
- * utilization includes it. A CPU's utilization is the sum over its tasks, including sleeping ones, and moves with
- * tasks that change CPUs. This is as in Linux 4.17's kernel/sched/fair.c, except that the root's sum has no control
- * groups in between.
+ * The utilization of one fair task, relative to 1024 for the largest CPU at its highest frequency, and the CPU
+ * whose utilization includes it. A CPU's utilization is the sum over its tasks, including sleeping ones, and moves
+ * with tasks that change CPUs. This is as in Linux 4.17's kernel/sched/fair.c, except that the root's sum has no
+ * control groups in between.
  *
  * A task that slept for a long time has used little recently but will use as much as before. The utilization at the
  * end of the last activation, and an average of such values (util_est), estimate that use; a CPU's estimate is the
@@ -72,8 +72,8 @@ static __always_inline void detach_task_util(struct task_util *tu)
 }
 
 /*
- * Call before attach_task_util(), which may be under a lock: updates @cpu's utilization, if @cpu is
- * idle and therefore may lag. A busy CPU's own tick updates it.
+ * Call before attach_task_util(), which may be under a lock: updates @cpu's utilization if @cpu is this CPU, or is
+ * idle, so that its utilization may lag. A busy CPU's own tick updates it.
  */
 static __always_inline void prepare_attach(u32 cpu)
 {

@@ -39,8 +39,9 @@ const OTHERS: Mode = Mode::WGRP.union(Mode::WOTH);
 pub struct Checked(OwnedFd);
 
 impl Checked {
-    /// The folder `below` (relative) in `base`, made if it is missing. It is an error if `base` or a folder below it
-    /// belongs to another user, is writable by others, or is a link.
+    /// The folder `below` (relative) in `base`, made if it is missing. It is an error if `base` belongs to another user
+    /// or is writable by all users, or if a folder below it belongs to another user, is writable by others, or is a
+    /// link.
     pub fn make(base: &Path, below: &Path) -> io::Result<Checked> {
         std::fs::create_dir_all(base)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -286,7 +286,7 @@ impl Rules {
         )
     }
 
-    /// Adds the system calls that the dynamic loader makes, and [`close`] after it.
+    /// Adds the system calls that the dynamic loader makes, and those that [`close`] makes after it.
     fn loading(&mut self) -> Result<(), BackendError> {
         self.always(&OF_LOADING);
         let read_only = libc::O_RDONLY | libc::O_CLOEXEC;

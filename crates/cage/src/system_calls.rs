@@ -1,6 +1,6 @@
 //! System calls that a compiler does not need. The compiler reads an untrusted source, which may exploit an error in
-//! the compiler. Landlock does not restrict networks on older kernels, and does not restrict file modes, signals,
-//! tracing, keys or terminals on any kernel.
+//! the compiler. Landlock does not restrict networks and signals on older kernels, and does not restrict file modes,
+//! keys or open terminals on any kernel.
 //!
 //! This is a deny-list, because compilers, linkers and the wrappers around them differ in their
 //! needs. A refused call fails as on a kernel that lacks the call.

@@ -48,7 +48,7 @@ pub(crate) struct Workers {
     idle: Mutex<Vec<Worker>>,
 }
 
-/// A run's side of a worker.
+/// The client's side of a worker.
 struct Worker {
     process: Child,
     /// Carries requests, and the exit codes of the processes of their runs. These processes, which contain a scheduler,
@@ -279,7 +279,7 @@ impl Worker {
         Ok((self.read.len() >= 4 + length).then_some(4 + length))
     }
 
-    /// Waits for data and reads it. At the end of the run's process, reads all remaining data.
+    /// Waits for data and reads it. Returns the exit code of the run's process, once all its data has been read.
     fn wait(&mut self, stop: &AtomicBool) -> Result<Option<u8>, Trouble> {
         let look = Timespec {
             tv_sec: 0,
@@ -305,7 +305,7 @@ impl Worker {
             self.said.extend_from_slice(&buffer[..read.min(room)]);
         }
         if replies.contains(PollFlags::IN) {
-            // Unreadable data also ends the run.
+            // If data cannot be read, the run ends without a result.
             let read = self.replies.read(&mut buffer).unwrap_or(0);
             self.read.extend_from_slice(&buffer[..read]);
             // Output that was written before the end of the run comes first.

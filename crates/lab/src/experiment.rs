@@ -101,7 +101,7 @@ pub struct Experiment {
     pub name: String,
     /// A title of one line.
     pub title: String,
-    /// The publication of the table; `None` if the table is only simulated.
+    /// The publication of the table; `None` if only blocks have publications, or if the table is only simulated.
     pub source: Option<Source>,
     /// The number of runs, unless the command line gives one.
     pub runs: Option<u32>,
@@ -184,7 +184,7 @@ pub struct Block {
 }
 
 impl Experiment {
-    /// Does the block have published figures?
+    /// Does the experiment have published figures?
     pub fn is_published(&self) -> bool {
         self.source.is_some() || self.blocks.iter().any(|block| block.source.is_some())
     }
@@ -354,9 +354,9 @@ impl Experiment {
         BUILTIN.iter().map(|&(name, ..)| name)
     }
 
-    /// The experiment of this name that comes with Equipoise, or otherwise the experiment in the
-    /// file of this name. A name with a slash, or one that ends in `.toml`, is always a file.
-    /// `load` loads the published schedulers of columns with rows that match `rows`.
+    /// The experiment of this name that comes with Equipoise, or otherwise the experiment in the file of this name,
+    /// which has a slash or ends in `.toml`. `load` loads the published schedulers of columns with rows that match
+    /// `rows`.
     pub fn find(name_or_path: &str, rows: Option<&Pattern>, load: Load<'_>) -> Result<Experiment> {
         if let Some((_, file, text)) = BUILTIN.iter().find(|(name, ..)| *name == name_or_path) {
             return Experiment::parse(file, text, rows, load);
@@ -451,7 +451,7 @@ impl Experiment {
             .flat_map(|block| block.rows.iter().map(move |row| (block, row)))
     }
 
-    /// Runs only 1/`scale` of each workload that can be shortened; the rows then estimate the time of the whole
+    /// Shortens each workload that can be shortened to 1/`scale`; its rows then estimate the time of the whole
     /// workload. Returns whether there is such a workload.
     pub fn scale(&mut self, scale: u32) -> Result<bool> {
         let mut any = false;

@@ -59,7 +59,8 @@ pub struct Entry<'a> {
     /// The smallest number of samples that a thread has in each run; `None` if the measure is of one thread, or if the
     /// threads' samples are not counted.
     pub fewest: Vec<Option<u64>>,
-    /// The change of the judged value against the first scheduler; `None` for the first scheduler.
+    /// The change of the judged value against the first scheduler; `None` for the first scheduler, or if some run has
+    /// no value.
     pub change: Option<Change>,
     /// Whether no other scheduler is better, and at least one is worse, significantly and by enough
     /// to matter.
@@ -140,7 +141,7 @@ impl Finding<'_> {
 }
 
 impl<'a> Finding<'a> {
-    /// The row of `measure`. `runs` has the name and the runs of each scheduler.
+    /// The row of `measure`, with the name and the runs of each of `schedulers`.
     pub fn new(
         measure: &'a Measure,
         schedulers: impl IntoIterator<Item = (&'a str, Vec<Option<Pooled>>)>,

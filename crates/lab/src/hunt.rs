@@ -52,7 +52,7 @@ pub struct Ground {
 pub struct Prey<'a> {
     /// The machine.
     pub ground: &'a Ground,
-    /// The factor by which the scheduler is worse, over 10 runs (2 after Ctrl-C).
+    /// The factor by which the scheduler is worse, over 10 runs or, after Ctrl-C, over the fewer runs of the search.
     pub factor: f64,
     /// The load's number of threads.
     pub threads: u32,
@@ -81,9 +81,8 @@ impl Candidate<'_> {
     }
 }
 
-/// Hunts on `grounds`, for loads drawn at random from the question's seed. `tried` is called with the
-/// number of loads tried since its last call and the largest factor so far. `None` if there is no load
-/// on which the scheduler does worse.
+/// Hunts on `grounds`, for loads drawn at random from the question's seed. `tried` is called with the number of loads
+/// tried so far and the largest factor so far. `None` if no load was found on which the scheduler does worse.
 pub fn hunt<'a>(
     question: &Question<'_>,
     grounds: &'a [Ground],

@@ -69,7 +69,7 @@ impl Measure {
         }
     }
 
-    /// The goal that is judged by this measure; `None` for a part of another measure.
+    /// The goal that is judged by this measure, if any. A part of another measure judges none.
     pub fn decides(&self) -> Option<Goal> {
         match self.metric.role {
             Role::Decides(goal) if !self.is_part => Some(goal),

@@ -114,7 +114,8 @@ static OWN: [Own; 12] = [
         |_, machine| machine.cpufreq.is_some(),
         |run| run.counters.frequency_transitions as f64,
     ),
-    // The time that CPUs spend on fetching each other's cache lines and on waiting for locks, relative to their busy time.
+    // The time that CPUs spend on fetching each other's cache lines and on waiting for locks, relative to their busy
+    // time.
     (
         Metric::detail("memory_time", Unit::Percent),
         |_, machine| machine.numa.memory.is_some(),

@@ -297,7 +297,7 @@ impl Experiment {
         loads
     }
 
-    /// The cases to run: one for each column of each of the [`Experiment::loads`].
+    /// The cases to run: for each of the [`Experiment::loads`], one for each scheduler of each column.
     pub fn cases(&self) -> Vec<Case<'_>> {
         self.loads()
             .into_iter()

@@ -181,8 +181,8 @@ impl Measured {
         threads
     }
 
-    /// The threads that stalled, in the order of their names. Each has the number of runs in which it stalled, and the
-    /// time since which it stalled in the first of these runs, in ns.
+    /// The names of the threads that stalled, in order. Each has the number of stalls of such threads in all runs, and
+    /// the time since which the first of them stalled, in ns.
     pub fn stalled(&self) -> Vec<(String, usize, u64)> {
         let mut found: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
         for run in &self.runs {
@@ -330,8 +330,8 @@ pub(crate) fn complete(measured: &[Measured]) -> u32 {
     measured.first().map_or(0, |case| case.runs.len() as u32)
 }
 
-/// Repeats run 0 of `case` until `stop` is true, and sends its scheduling events to `trace`. The error of a run that
-/// was stopped is [`simulator::Error::Stopped`].
+/// Repeats run 0 of `case`, up to its end or until `stop` is true, and sends its scheduling events to `trace`. The
+/// error of a run that was stopped is [`simulator::Error::Stopped`].
 pub fn trace_until(
     case: &Case<'_>,
     runs: &Runs,
@@ -522,9 +522,9 @@ fn failure(case: &Case<'_>, run: u32, seed: u64, error: simulator::Error) -> Box
 }
 
 /// Calls `work(0)`, `work(1)`, ... on `jobs` threads, starting the calls in this order; 0 jobs
-/// means the number of this computer's CPUs. Returns all results in order up to the first abandoned
-/// one (`None`); otherwise the error with the lowest index. After an abandoned result or an error,
-/// no further calls are started.
+/// means the number of this computer's CPUs. Returns all results in order up to the first abandoned one (`None`) or, if
+/// there are errors, the error with the lowest index. After an abandoned result or an error, no further calls are
+/// started.
 fn in_order<T: Send, E: Send>(
     count: usize,
     jobs: usize,

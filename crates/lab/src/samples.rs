@@ -30,7 +30,7 @@ pub struct Samples {
     points: Vec<f64>,
     /// The number of samples of each thread that shares the metric.
     by_thread: Box<[u64]>,
-    /// The ages of the responses that were open at the end of the run.
+    /// The ages of the loops and responses that were open at the end of the run.
     open: Box<[f64]>,
 }
 
@@ -97,7 +97,7 @@ pub struct Pooled {
     pub n: u64,
     /// The number of open loops or responses that count ([`Open`]).
     pub open: u64,
-    /// The mean of the samples.
+    /// The mean of the samples; under [`Open::Time`], the time per completed loop.
     pub mean: f64,
     /// The smallest sample of any run.
     pub min: f64,

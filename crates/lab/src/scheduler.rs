@@ -192,7 +192,7 @@ impl Scheduler {
         self.name = name;
     }
 
-    /// The name of the column.
+    /// The scheduler's name, which its column in a table has, too.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -6,7 +6,7 @@ use machine::input::BadInput;
 use native::Kernel;
 
 /// The experiments `names` (if empty, all built-in experiments), with only the rows whose name matches `rows`, and with
-/// `scale` times less work where possible. It is an error if nothing matches or nothing can be scaled. Published
+/// 1/`scale` of the work where possible. It is an error if nothing matches or nothing can be scaled. Published
 /// schedulers run in processes that `start` starts; a column is left out if its scheduler cannot be run here.
 pub fn select(
     names: &[String],

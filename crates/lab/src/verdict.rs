@@ -146,9 +146,9 @@ impl Verdict {
         all
     }
 
-    /// The scheduler whose largest price is the least: the largest ratio of its costs to those of the best scheduler for
-    /// a goal (minimax regret; L. J. Savage, "The Theory of Statistical Decision", 1951). `None` if that scheduler is
-    /// the baseline, or is called best for a goal, or is not better than the baseline for any goal.
+    /// The scheduler whose largest price is the least: the largest ratio of its costs to those of the best scheduler
+    /// for a goal (minimax regret; L. J. Savage, "The Theory of Statistical Decision", 1951). `None` if its price is
+    /// infinite, or if it is the baseline, is called best for a goal, or is not better than the baseline for any goal.
     pub fn compromise(&self) -> Option<usize> {
         let goals = || self.goals.iter().filter(|goal| goal.tells_apart());
         let price = |one: usize| goals().map(|goal| goal.price(one)).fold(0.0, f64::max);
@@ -301,8 +301,8 @@ impl GoalVerdict {
         }
     }
 
-    /// The costs of `one` and of `other` in each run, for the same work. `None` if they have no measure in common, or if
-    /// the work is unknown, because some run completed no unit of it.
+    /// The costs of `one` and of `other` in each run, for the same work. `None` if they have no measure in common, or
+    /// if the work is unknown, because some run completed no unit of it.
     fn costs(&self, one: usize, other: usize) -> Option<(Vec<f64>, Vec<f64>)> {
         let by_work = self.is_by_work(one, other);
         let [one, other] = [one, other].map(|index| &self.standings[index]);
@@ -343,8 +343,8 @@ impl GoalVerdict {
             .any(|one| all.clone().any(|other| self.is_better(one, other)))
     }
 
-    /// The logarithm of the ratio of the costs of `one` to those of the best scheduler; infinite if the best scheduler is
-    /// better for another reason than its costs.
+    /// The logarithm of the ratio of the costs of `one` to those of the best scheduler; infinite if the best scheduler
+    /// is better for another reason than its costs.
     fn price(&self, one: usize) -> f64 {
         let price = |&best: &usize| match self.reason(best, one) {
             None => Some(0.0),
@@ -378,7 +378,8 @@ impl GoalVerdict {
         if let Some(reason) = best.first().and_then(|&first| because(first, 0)) {
             return Statement::Best(best, reason);
         }
-        // No scheduler is best, because each is beaten by another scheduler, some by shares and others by times.
+        // Each scheduler that beats the baseline is beaten by another one, for example one by shares and the other by
+        // times.
         let mut better: Vec<usize> = all.filter(|&one| self.is_better(one, 0)).collect();
         better.sort_by(|&a, &b| self.standings[a].order(&self.standings[b]));
         let first = better[0];
@@ -402,8 +403,8 @@ impl GoalVerdict {
         }
     }
 
-    /// The difference of `one` from `other` in the judged measures besides shares, in per cent of
-    /// `other`: in time, energy or work, by [`GoalVerdict::higher_is_better`].
+    /// The difference of `one` from `other` in the judged measures besides shares, in per cent of `other`. The measures
+    /// are of work if [`GoalVerdict::higher_is_better`], and otherwise of time or energy.
     pub fn change(&self, other: usize, one: usize) -> Option<Change> {
         let (costs, others) = self.costs(one, other)?;
         let (mean, margin) = paired_difference(&others, &costs)?;

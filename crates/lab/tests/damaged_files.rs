@@ -1,5 +1,5 @@
-//! Damaged files of every TOML format: each file is either still valid or refused with a message that names the file;
-//! parsing never panics.
+//! Damaged files of each TOML format that users write: each file is either still valid or refused with a message that
+//! names the file; parsing never panics.
 
 use lab::Experiment;
 use machine::Machine;

@@ -5,8 +5,8 @@ use crate::{CoreType, CpuMask, Machine};
 /// The changes of frequencies on a machine: its cpufreq policies, and the costs of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cpufreq {
-    /// The CPUs of each policy, which run at one frequency and have the same OPPs. Each CPU is in exactly one policy.
-    /// The policies are sorted by first CPU, as in `/sys/devices/system/cpu/cpufreq/policy*`.
+    /// The CPUs of each policy, which run at one frequency and have the same OPPs. Each online CPU is in exactly one
+    /// policy. The policies are sorted by first CPU, as in `/sys/devices/system/cpu/cpufreq/policy*`.
     pub policies: Vec<CpuMask>,
     /// The time from a request for another frequency until the hardware runs at that frequency
     /// (`cpuinfo_transition_latency`), in ns.
@@ -147,8 +147,8 @@ impl Machine {
         governor == Some(Governor::Schedutil)
     }
 
-    /// The cpufreq policies: the CPUs that share a frequency. Each CPU is in exactly one policy; if frequencies never
-    /// change, each CPU has a policy of its own.
+    /// The cpufreq policies: the CPUs that share a frequency. Each online CPU is in exactly one policy; if frequencies
+    /// never change, each CPU has a policy of its own.
     pub fn policies(&self) -> Vec<CpuMask> {
         match &self.cpufreq {
             Some(cpufreq) => cpufreq.policies.clone(),

@@ -585,7 +585,7 @@ mod tests {
         assert_eq!(lines(unfit), ["1", "2", "7"]);
         let syntax = "hz = = 1\n[[core]]\nspeed = 1\n[[core]\nspeed 2\n";
         assert_eq!(lines(syntax), ["1", "4", "5"]);
-        // Keys and values on other lines, are reported unless a table's head is wrong, as in `syntax`.
+        // Keys and values on other lines are reported, unless a table's head is wrong, as in `syntax`.
         let both = "hz = = 1\ncolour = 1\n[[core]]\nspeed = 1\ncolour 2\n[[core]]\nspeed = \"x\"\n";
         assert_eq!(lines(both), ["1", "2", "5", "7"]);
         // Only the first line of this list is wrong by itself.

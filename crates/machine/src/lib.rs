@@ -1,5 +1,5 @@
 //! Machines: CPUs, their grouping and speed, and the costs of kernel operations; and bad input, which all crates report
-//! in the same way. This crate depends only on the crate `cage`.
+//! in the same way. Of the project's crates, this one depends only on `cage`.
 //!
 //! - A [`Machine`] is described in TOML (`machines/*.toml`, `docs/machine-format.md`); see
 //!   [`Machine::find`] and [`Machine::load`].
@@ -67,11 +67,11 @@ pub struct Machine {
     /// The core types that [`Cpu::core_type`] indexes.
     pub core_types: Vec<CoreType>,
     /// The topology levels from the smallest span to the largest, as in the kernel's `sched_domain_topology`: SMT, CLS
-    /// (a second-level cache of several cores), MC (last-level cache or cluster), PKG. Redundant levels are included;
-    /// building the sched domains removes them.
+    /// (a second-level cache of several cores), MC (last-level cache or cluster), PKG, NUMA (a level for each distance
+    /// of nodes). Redundant levels are included; building the sched domains removes them.
     pub levels: Vec<Level>,
-    /// The clusters: CPUs of one core type that share a cache, and may share a clock. The list is empty if the clusters
-    /// equal the last-level caches.
+    /// The clusters: CPUs of one core type that share a cache, and may share a clock. If the list is empty, the
+    /// clusters are the last-level caches.
     pub clusters: Vec<CpuMask>,
     /// The caches in the machine file, sorted by level, then by first CPU.
     pub caches: Vec<Cache>,
@@ -225,12 +225,12 @@ pub struct IdleState {
     pub entry_pj: u64,
 }
 
-/// One topology level: a partition of the machine's CPUs.
+/// One topology level: a partition of the machine's online CPUs.
 #[derive(Clone, Debug)]
 pub struct Level {
     /// `SMT`, `CLS`, `MC`, `PKG` or `NUMA`, as in `/sys/kernel/debug/sched/domains`.
     pub name: &'static str,
-    /// The spans at this level; each CPU is in exactly one span.
+    /// The spans at this level; each online CPU is in exactly one span.
     pub spans: Vec<CpuMask>,
 }
 
@@ -259,7 +259,7 @@ impl Machine {
         machine
     }
 
-    /// The clusters; each CPU is in exactly one cluster.
+    /// The clusters; each online CPU is in exactly one cluster.
     pub fn clusters(&self) -> &[CpuMask] {
         match self.clusters.is_empty() {
             true => self.last_level_caches(),
@@ -267,7 +267,7 @@ impl Machine {
         }
     }
 
-    /// The CPUs of each last-level cache; each CPU has exactly one last-level cache.
+    /// The CPUs of each last-level cache; each online CPU has exactly one last-level cache.
     pub fn last_level_caches(&self) -> &[CpuMask] {
         let mc = self.levels.iter().find(|level| level.name == "MC");
         mc.or(self.levels.first()).map_or(&[], |level| &level.spans)

@@ -122,7 +122,7 @@ impl Turbo {
 }
 
 impl Machine {
-    /// The packages, or sockets; each CPU is in exactly one package.
+    /// The packages, or sockets; each online CPU is in exactly one package.
     pub fn packages(&self) -> &[CpuMask] {
         let pkg = self.levels.iter().find(|level| level.name == "PKG");
         pkg.map_or(self.clusters(), |level| &level.spans)

@@ -12,13 +12,13 @@
 //! HP's scripts make them: writing is computing, a synchronous write sleeps until the journal's thread has committed,
 //! and a change of a file system may have to wait for the commit ([`journal`]).
 //!
-//! A user has 100 jobs, drawn from the mix without replacement. As in AIM7's driver, the parent forks the users, reads
-//! a report from a pipe when each user is ready, and starts all users by a signal. The time ends when the last user has
-//! exited and the parent has waited for that user. A user's first subtest that works in a directory gets a random file
-//! system, and each further subtest gets the next one. A subtest keeps its file system (the driver overwrites `DISKS`
-//! in the subtest's argument). AIM7's runs take minutes. Here a job may be shortened to a part of AIM7's job, which is
-//! the same part for all jobs, and makes only that part of the calls. The time between two calls is not shortened,
-//! because it decides how often a CPU idles. A job without calls is shortened to that part.
+//! A user has about 100 jobs, drawn from the mix without replacement. As in AIM7's driver, the parent forks the users,
+//! reads a report from a pipe when each user is ready, and starts all users by a signal. The time ends when the last
+//! user has exited and the parent has waited for that user. A user's first subtest that works in a directory gets a
+//! random file system, and each further subtest gets the next one. A subtest keeps its file system (the driver
+//! overwrites `DISKS` in the subtest's argument). AIM7's runs take minutes. Here a job may be shortened to a part of
+//! AIM7's job, which is the same part for all jobs, and makes only that part of the calls. The time between two calls
+//! is not shortened, because it decides how often a CPU idles. A job without calls is shortened to that part.
 
 mod journal;
 mod process;
@@ -106,7 +106,7 @@ pub(crate) static BENCHMARKS: [Benchmark; 9] = [
     benchmark!(8, "aim7-short", "short"),
 ];
 
-/// `fork(2)` of a user before the clock runs, in ns at the reference speed.
+/// The work of `fork(2)` of a user, before the clock runs, in ns at the reference speed.
 const START_WORK: u64 = 20_000;
 /// The initial work of a user (its files and buffers), in ns at the reference speed. It is long enough for users to
 /// spread over the machine as they are forked.

@@ -1,4 +1,4 @@
-//! Finding a workload: a benchmark or a file of `workloads/` by name, or any rt-app file by path.
+//! Finding a workload: a benchmark or a file of `workloads/` by name, or any rt-app file or recording by path.
 
 use crate::benchmark::Benchmark;
 use crate::{
@@ -77,9 +77,10 @@ pub fn parameters(name: &str) -> &'static [Param] {
 }
 
 /// The workload `name_or_path`: a benchmark (`sysbench-cpu`), one of this project's rt-app files (`mixed`), or the path
-/// of an rt-app file. After a colon come its parameters (`sysbench-cpu:threads=5`, `my.json:duration=2`). Any workload
-/// also takes the parameters of a [`Placement`]: `kbuild:jobs=16,group=/app,nice=5`. Several workloads that are joined
-/// by plus signs run at once. The error names the file and line, or the parameter, and what was expected.
+/// of an rt-app file or a recording. After a colon come its parameters (`sysbench-cpu:threads=5`,
+/// `my.json:duration=2`). Any workload also takes the parameters of a [`Placement`]:
+/// `kbuild:jobs=16,group=/app,nice=5`. Several workloads that are joined by plus signs run at once. The error names the
+/// file and line, or the parameter, and what was expected.
 pub fn load(name_or_path: &str) -> Result<Box<dyn Workload>, Box<BadInput>> {
     if name_or_path.contains('+') && !Path::new(name_or_path).exists() {
         let parts = name_or_path

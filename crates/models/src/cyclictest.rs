@@ -4,7 +4,7 @@
 //! The model follows rt-tests' `cyclictest.c`. Thread i is pinned to CPU i modulo the number of CPUs; its interval is
 //! the base interval plus i times the distance. Without a priority the threads are `SCHED_OTHER`, so timer slack is
 //! part of the latency. The first thread that finds the duration over ends the run. The main thread prints the
-//! statistics every 10 ms, as without `-q`. Latencies are fractions of a microsecond; cyclictest rounds down.
+//! statistics every 10 ms, as without `-q`. Latencies have fractions of a microsecond; cyclictest rounds them down.
 
 use crate::benchmark::{Benchmark, CREATE_WORK, Model, params};
 use machine::{CpuMask, Machine};

@@ -40,11 +40,11 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
 };
 
 const TIME: MetricId = 0;
-/// The number of different CPUs that began a process within each [`WINDOW`].
+/// The number of different CPUs on which processes began within each [`WINDOW`].
 const CPUS: MetricId = 1;
 const WINDOW: u64 = 300_000_000;
 
-/// The work of a shell's fork(2), and the work of execve(2), in ns at the reference speed. Both values are assumptions.
+/// The work of fork(2), and the work of execve(2), in ns at the reference speed. Both values are assumptions.
 const FORK_WORK: u64 = 100_000;
 const EXEC_WORK: u64 = 300_000;
 

@@ -3,8 +3,8 @@
 //! make reads its files, then starts compilers while it has tokens: its own token and those in the jobserver's pipe, to
 //! which an object's shell returns a token when it is done. The processes of each object are those of kbuild
 //! (scripts/Kbuild.include, rule_cc_o_c of scripts/Makefile.build, and -pipe of arch/x86/Makefile, in Linux 3.9): a
-//! shell, which starts the gcc driver, which runs cc1 and as at the same time with a pipe between them. Then the shell
-//! starts fixdep, rm and mv, which record the dependencies. When the objects are complete, ld links them, alone.
+//! shell, which starts the gcc driver, which runs `cc1` and `as` at the same time with a pipe between them. Then the
+//! shell starts fixdep, rm and mv, which record the dependencies. When the objects are complete, ld links them, alone.
 
 use crate::benchmark::{Benchmark, Model, param};
 use machine::Machine;
@@ -53,13 +53,13 @@ const SIZES: [u64; 32] = [
     923, 986, 1056, 1133, 1220, 1320, 1437, 1577, 1751, 1978, 2299, 2826, 4142,
 ];
 
-/// The share of as in an object's work, in 1/1000; the rest is cc1's. The share is an assumption.
+/// The share of `as` in an object's work, in 1/1000; the rest is the share of `cc1`. The share is an assumption.
 const AS_SHARE: u64 = 60;
 /// The size of a stdio buffer, which is the unit of cc1's writes, and of a pipe buffer, in bytes.
 const PIPE_BUFFER: u64 = 4 << 10;
 const PIPE_CAPACITY: u64 = 64 << 10;
 /// cc1's work between two writes of its output, in ns. The value is an assumption, by which an average object has some
-/// 130 KiB of assembly.
+/// 120 KiB of assembly.
 const BUFFER_WORK: u64 = 3_000_000;
 /// fixdep's work, in ns, of reading the object's headers, of which there are about a hundred, for the settings that
 /// they use. The value is an assumption.
@@ -232,7 +232,7 @@ struct Object {
     assembler: u64,
     io: u64,
     footprint: u64,
-    /// The pipe from cc1 to as.
+    /// The pipe from `cc1` to `as`.
     pipe: StreamId,
     /// The amount of data that passes through the pipe, in [`PIPE_BUFFER`]s.
     buffers: u64,
@@ -281,7 +281,7 @@ impl Object {
         }
     }
 
-    /// gcc, the driver, which runs cc1 and as at the same time.
+    /// gcc, the driver, which runs `cc1` and `as` at the same time.
     fn gcc(self) -> Script {
         let ops = vec![
             Op::Exec { work: EXEC_WORK },
@@ -309,7 +309,7 @@ impl Object {
         Script(ops.into_iter())
     }
 
-    /// as, which reads and assembles its input as it arrives, then writes the object.
+    /// `as`, which reads and assembles its input while the input arrives, then writes the object.
     fn assembler(self) -> Script {
         let read = |_| Op::Read {
             stream: self.pipe,

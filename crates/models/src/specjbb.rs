@@ -174,7 +174,8 @@ impl Program for Warehouse {
     }
 }
 
-/// The last thread that stops wakes the collectors. The thread holds the mutex.
+/// The op that wakes the collectors for a collection. The caller, which holds the mutex, is the last thread to stop or
+/// to leave.
 fn begin_collection(env: &mut Env, setup: &Setup) -> Op {
     env.shared[COLLECTING] = setup.warehouses;
     env.shared[COLLECTIONS] += 1;

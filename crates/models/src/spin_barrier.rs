@@ -64,7 +64,7 @@ const DONE: usize = 6;
 const WORDS: usize = 7;
 
 impl Setup {
-    /// A thread that first creates `others` other threads.
+    /// A thread that first waits for the delay and creates `others` other threads, unless that is 0.
     fn thread(self, others: u64) -> TaskSpec {
         let thread = Thread {
             setup: self,

@@ -40,7 +40,7 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     make: |args| Box::new(Sysbench::new(args)),
 };
 
-/// The metrics if the time is given. One of these metrics decides.
+/// The metrics if the time is given: here `events` decides, not `time`.
 const TIMED_METRICS: &[Metric] = &[
     Metric::detail("time", Unit::S),
     Metric::detail("request_latency", Unit::Ms),

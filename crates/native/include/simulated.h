@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The interface between the simulated kernel and a scheduler. The kernel fills in equipoise_kernel
- * when it loads the object; every call of a scheduler ends here.
+ * The interface between the simulated kernel and a scheduler. The kernel fills in equipoise_kernel when it loads
+ * the object; each call of a scheduler into the kernel goes through it.
  */
 #ifndef __EQUIPOISE_SIMULATED_H
 #define __EQUIPOISE_SIMULATED_H
@@ -264,7 +264,7 @@ static __always_inline void simulated_unlock_rqs(void)
 		__kcall(unlock_rqs);
 }
 
-/* The count of numbers of a decision that a scheduler records (scheduler/explain.bpf.h). [abi] */
+/* The maximum number of values of a decision that a scheduler records (scheduler/explain.bpf.h). [abi] */
 #define EQUIPOISE_EXPLAINED_NUMBERS 4
 
 /* The number of a scheduler's lines that belong to no CPU. [abi] */

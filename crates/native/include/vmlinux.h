@@ -10,7 +10,8 @@
 #ifndef __EQUIPOISE_VMLINUX_H
 #define __EQUIPOISE_VMLINUX_H
 
-/* Skips a generated vmlinux.h beside a scheduler, which has this guard and other types. Its kfuncs are in given.rs.
+/* Skips a generated vmlinux.h beside a scheduler, which has this guard and other types. given.rs handles the kfuncs
+ * that it declares.
  */
 #ifndef __VMLINUX_H__
 #define __VMLINUX_H__
@@ -308,7 +309,7 @@ struct task_struct {
 	__ro int prio;
 	__ro unsigned int policy;
 	__ro cpumask_t cpus_mask;
-	/* Each switch reads the following members, which share a cache line. */
+	/* The following members, which each switch reads, begin at a cache line. */
 	__ro struct thread_info thread_info __attribute__((aligned(64)));
 	__ro unsigned int __state;
 	__ro unsigned int flags;

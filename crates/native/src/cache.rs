@@ -3,8 +3,8 @@
 //! The key of an object is everything that determines it: the compiler, the flags and the preprocessed source, with all
 //! that it includes, and with the files' names and line numbers, which messages about a fault take from the object. The
 //! preprocessor therefore runs each time, which is quick, but the compiler runs only for new input. If an entry is
-//! broken, or the cache cannot be written, or another user could have written to the cache, the compiler runs, without a
-//! message.
+//! broken, or the cache cannot be written, or another user could have written to the cache, the compiler runs, without
+//! a message.
 
 use crate::compile::Call;
 use cage::Checked;

@@ -243,7 +243,7 @@ pub fn compiler() -> Vec<OsString> {
     words(env::var_os("CC").unwrap_or_else(|| "cc".into()))
 }
 
-/// The newest clang in `$PATH`, unless `$CC` names a compiler.
+/// `clang` in `$PATH`, otherwise the newest `clang-VERSION` there; `None` if `$CC` names a compiler.
 #[allow(dead_code)]
 pub fn clang() -> Option<OsString> {
     const NEWEST: u32 = 30;

@@ -1,6 +1,6 @@
 //! The description of a compiled scheduler: its globals, its maps and its ops. For a foreign object, a process with no
-//! other rights reads the description, and sends it as a message, which is checked. No other process runs a parser of
-//! ELF or DWARF on a foreign object.
+//! other rights reads the description, and sends it as a message, which is checked. Only processes without rights run a
+//! parser of ELF or DWARF on a foreign object.
 
 use crate::debug_info::{self, MapDefinition};
 use crate::{Error, loading};
@@ -97,7 +97,7 @@ const MOST_MEMORY: u64 = 1 << 30;
 /// The limit in bytes on the length of a description. The description of the largest scheduler has 100 kB.
 const LONGEST: usize = 16 << 20;
 
-/// The size of a map variable's pointers to the map's type and to another parameter, in bytes.
+/// The size in bytes of the first word of a map variable, which points to the map once the object is loaded.
 const SMALLEST_MAP: u64 = 8;
 
 /// The error that the scheduler in `source` takes more than [`MOST_MEMORY`].
@@ -250,8 +250,8 @@ fn unreadable(error: &dyn std::fmt::Display) -> String {
 }
 
 impl Description {
-    /// Reads the shared object `image`, compiled from `source` (for messages). This happens in this process, because
-    /// the object is one of Equipoise's own.
+    /// Reads the shared object `image`, compiled from `source` (for messages). This happens in this process, which must
+    /// have no other rights unless the object is one of Equipoise's own.
     pub(crate) fn of(source: &str, image: &[u8]) -> Result<Description, Error> {
         let failed = |what: String| Error(format!("{source}: {what}"));
         let file = object::File::parse(image).map_err(|error| failed(unreadable(&error)))?;

@@ -60,7 +60,8 @@ impl std::fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl Object {
-    /// Compiles `source`, a sched_ext scheduler in C, for the newest kernel. The compiler is `$CC`, otherwise `cc`.
+    /// Compiles `source`, a sched_ext scheduler in C, for the newest kernel. The compiler is `$CC`, otherwise `cc` or,
+    /// if that refuses the scheduler, clang.
     pub fn compile(source: &Path) -> Result<Object, Error> {
         Object::compile_all(&[source], &[], Kernel::default())
     }
@@ -153,9 +154,9 @@ fn remedied(
     }
 }
 
-/// The shared object that `$CC`, otherwise `cc`, makes of `sources` with `flags` and the header
-/// folders `include`: from the user's cache, if the same input was compiled before. The error is
-/// the compiler's message.
+/// The shared object that `$CC`, otherwise `cc` or, if that fails, clang makes of `sources` with `flags` and the header
+/// folders `include`: from the user's cache, if the same input was compiled before. The error is the compiler's
+/// message.
 pub fn shared_object(
     sources: &[&Path],
     flags: &[&str],

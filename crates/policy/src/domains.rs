@@ -63,8 +63,8 @@ pub struct Domain {
     pub imb_numa_nr: u32,
 }
 
-/// The distance above which tasks stay on their node: a fork or a wakeup does not place them on a node that is further
-/// away.
+/// The distance above which tasks stay on their node: a fork, an exec or a wakeup does not place them on a node that is
+/// further away.
 const RECLAIM_DISTANCE: u32 = 30;
 
 impl Domain {

@@ -372,7 +372,7 @@ impl Tables {
         self.energy_states.truncate(MAX_ENERGY_STATES);
     }
 
-    /// Appends the CPUs of each last-level cache, sorted by number.
+    /// Lists the CPUs of each last-level cache, sorted by number.
     fn list_llcs(&mut self) {
         let mut by_llc: Vec<u16> = (0..self.cpu_levels.len() as u16).collect();
         let llc_id = |cpu: u16| self.cpu_levels[usize::from(cpu)].llc_id;

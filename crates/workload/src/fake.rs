@@ -114,8 +114,8 @@ struct Machinery {
 }
 
 impl Kernel {
-    /// Runs `workload` on `cpus` CPUs until all tasks have exited, none can continue, or its
-    /// duration is over.
+    /// Runs `workload` on `cpus` CPUs until all tasks have exited, none can continue, or the workload's duration is
+    /// over.
     pub fn run(workload: &dyn Workload, cpus: usize) -> Kernel {
         let start = workload.start(&machine(cpus));
         let mut machinery = Machinery::new(&start, workload.metrics(), cpus);

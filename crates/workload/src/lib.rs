@@ -364,8 +364,8 @@ pub enum Op {
     /// `pthread_mutex_unlock`. Unlocking a mutex that the task does not hold is an error of the
     /// run.
     Unlock(MutexId),
-    /// The part of a system call that works under a kernel lock, which no other code takes. Its
-    /// holder is not preempted, except at [`Op::CondResched`].
+    /// The part of a system call that works under a kernel lock, which no other code takes. The lock's holder is not
+    /// preempted, except at [`Op::CondResched`].
     Hold {
         /// The lock.
         mutex: MutexId,

@@ -123,7 +123,10 @@ HOOK bool hook_dispatch_expected(const struct fair_rq *rq);
 HOOK void hook_dispatch(struct fair_rq *rq, u32 cpu, u64 now);
 /* Called before the domains of a CPU are balanced. */
 HOOK void hook_periodic_balance(u64 now);
-/* Does @cpu, which is busy, have work for an idle CPU? If so, @ilb becomes that CPU, or -1 for any. */
+/*
+ * Does @cpu, which is busy, have work for an idle CPU? The second hook returns true if the design chooses that CPU,
+ * @ilb, or none (-1).
+ */
 HOOK bool hook_kick_needed(u32 cpu);
 HOOK bool hook_find_new_ilb(u32 cpu, s32 *ilb);
 
@@ -156,8 +159,8 @@ HOOK void hook_consider_queue(struct balance_env *env, u32 cpu);
 HOOK s32 hook_find_queue(const struct balance_env *env);
 /* Called when a CPU to pull from has been found. */
 HOOK void hook_pulls(const struct balance_env *env);
-/* No waiting task could be moved: should the running task move, and should it move at once? The last hook is called
- * when the running task has been requested.
+/* No waiting task could be moved: should the running task move at once? The second hook is called when the running
+ * task has been requested.
  */
 HOOK bool hook_active_balance(const struct balance_env *env);
 HOOK void hook_pushes(const struct balance_env *env);

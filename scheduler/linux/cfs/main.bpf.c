@@ -389,9 +389,7 @@ int BPF_PROG(equipoise_exec, struct task_struct *p)
 	return 0;
 }
 
-/*
- * This tracepoint reports tasks of all classes, when the runqueue already counts its runnable tasks.
- */
+/* This tracepoint reports switches to tasks of all classes, after the runqueue has counted its runnable tasks. */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(equipoise_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {

@@ -169,7 +169,8 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 	resched_if_lazy(bpf_get_smp_processor_id());
 }
 
-/* If groups have queues, throttled queues and sleepers leave before @cpu may look for work elsewhere.
+/* Picks the next task of @cpu if groups have queues. Throttled queues and sleepers leave before @cpu may look for
+ * work elsewhere.
  */
 static __always_inline void dispatch_from_queues(u32 cpu, struct task_struct *prev, u64 now)
 {
@@ -305,7 +306,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	trigger_load_balance(cpu, jiffies_at(now));
 }
 
-/* The rest of the slice is forfeit: a task that is not eligible would only fall further behind. */
+/* An eligible task forfeits the rest of its slice; a task that is not eligible would only fall further behind. */
 bool BPF_STRUCT_OPS(equipoise_yield, struct task_struct *from, struct task_struct *to)
 {
 	u32 cpu = bpf_get_smp_processor_id();
@@ -442,8 +443,8 @@ int BPF_PROG(equipoise_exec, struct task_struct *p)
 }
 
 /*
- * This tracepoint reports tasks of all classes, when the runqueue already counts its runnable tasks. A switch
- * between fair tasks changes nothing that the runqueue does not count already.
+ * This tracepoint reports switches to tasks of all classes, after the runqueue has counted its runnable tasks. A
+ * switch between fair tasks changes nothing that the runqueue does not count already.
  */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(equipoise_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)

@@ -88,7 +88,7 @@ static int run_period_timer(void *timers, int *group, struct scheduler_timer *ti
 	return 0;
 }
 
-/* Distributes time that was given back to throttled runqueues. */
+/* Distributes to throttled runqueues the time that others have given back. */
 static int run_slack_timer(void *timers, int *group, struct scheduler_timer *timer)
 {
 	struct fair_bandwidth *b = bandwidth_of(*group);

@@ -29,11 +29,10 @@
  */
 #define MAX_GROUP_RQS 2
 #endif
-/* The number of levels below the root. */
+/* The maximum number of levels, including the root. */
 #define MAX_GROUP_LEVELS 16
 
-/* The smallest and the largest weight of a group (MIN_SHARES, MAX_SHARES), scaled; then the weight of a group with
- * cpu.idle. */
+/* The smallest weight of a group, and the largest one, which is scaled. */
 #define MIN_SHARES 2
 #define MAX_SHARES (1ULL << 18 << SCALE_LOAD_SHIFT)
 /* The default cpu.weight, equivalent to a task of nice 0. */
@@ -45,7 +44,7 @@ struct fair_bandwidth {
 	u64 period;
 	u64 quota;
 	u64 burst;
-	/* The unassigned rest of this period's time, and its value after the last refill. */
+	/* The unassigned rest of this period's time. */
 	u64 runtime;
 	/* The end of the period, in ns. */
 	u64 expires;
@@ -56,7 +55,7 @@ struct fair_bandwidth {
 	/* The number of throttled runqueues, and the number of the last throttling. */
 	u32 nr_throttled;
 	u64 last_throttled;
-	/* The number of the period, if unused time of earlier periods expires. */
+	/* The number of the period, by which time of earlier periods expires (policy.cfs_bandwidth_expires). */
 	u32 seq;
 };
 
@@ -76,7 +75,7 @@ struct fair_group {
 } __attribute__((aligned(64)));
 
 static struct fair_group fair_groups[MAX_FAIR_GROUPS];
-/* The highest number of a group in use plus 1, and the number of groups with cpu.max. */
+/* The highest number that a group has had, plus 1, and the number of groups with cpu.max. */
 static u32 nr_fair_groups;
 static u32 nr_limited_groups;
 

@@ -6,7 +6,7 @@ use machine::{CpuMask, Machine};
 use simulator::{Counters, Event, Outcome, Part, Trace};
 use workload::{MAX_SAMPLES, Metric, Recorder, Workload};
 
-/// The longest text of an event in bytes, which is that of `bpf_trace_printk()`.
+/// The longest text of an event in bytes, which is far longer than a line of `bpf_printk()`.
 const LONGEST_TEXT: usize = 1 << 16;
 
 /// The largest number of events of a trace, which is some GB of text.
@@ -75,7 +75,7 @@ impl<'c, 't> Expected<'c, 't> {
         samples + self.machine.cpus.len() * OF_A_CPU + OTHER
     }
 
-    /// The receiver to which events are passed on.
+    /// Checks `events`, and passes them on to the trace.
     pub fn events(&mut self, mut events: &[u8]) -> Checked {
         while !events.is_empty() {
             let ((now, cpu, event), rest): ((u64, u32, Event<'_>), _) =
@@ -202,7 +202,8 @@ impl<'c, 't> Expected<'c, 't> {
         }
         counts(counters, longest, of_all)?;
         for of_cpus in [&counters.irq_ns, &counters.busy_ns, &counters.overhead_ns] {
-            // None of a CPU's times can exceed the duration of the run. Check this, because sums of these times are shown.
+            // None of a CPU's times can exceed the duration of the run. Check this, because sums of these times are
+            // shown.
             let bounded = of_cpus.iter().all(|&ns| ns <= longest);
             expect(of_cpus.len() == cpus && bounded, "times of CPUs")?;
         }

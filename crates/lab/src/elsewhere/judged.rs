@@ -99,7 +99,7 @@ impl Judge {
     pub fn forged(&self, choices: &[u8]) -> Vec<u8> {
         let (mut now, mut events) = (0, Vec::new());
         for choice in choices.as_chunks::<8>().0 {
-            // The step is between a ns and some seconds.
+            // The step is at most some seconds.
             now += u64::from(choice[1]) * 10_u64.pow(u32::from(choice[2] % 8));
             let choice = Choice(choice, self.machine.cpus.len());
             let event = match choice.number(0) % 17 {

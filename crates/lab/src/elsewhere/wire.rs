@@ -162,7 +162,7 @@ pub struct Request {
     pub noise: bool,
 }
 
-/// A report of a run: events, and its end.
+/// A report of a run: events, or the run's end.
 #[derive(Serialize, Deserialize)]
 pub enum Reply<'a> {
     /// Events, one after another, each with its time and CPU.

@@ -401,7 +401,7 @@ fn log_uniform(rng: &mut Rng, least: u64, most: u64) -> u64 {
     (low + rng.unit() * (high - low)).exp().round() as u64
 }
 
-/// A value near `value`, up to four times as large or small.
+/// A random value between a quarter of `value` and four times `value`.
 fn scaled(rng: &mut Rng, value: u64) -> u64 {
     let by = 4f64.powf(2.0 * rng.unit() - 1.0);
     (value as f64 * by).round() as u64

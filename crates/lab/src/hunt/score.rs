@@ -14,7 +14,7 @@ use workload::Workload;
 pub enum By {
     /// The progress of a thread that gets less than it is entitled to.
     Share,
-    /// The longest time for which a thread waits for a CPU.
+    /// The longest time for which a thread that is not real-time waits for a CPU.
     Wait,
     /// The time until all threads have ended.
     Time,
@@ -90,8 +90,8 @@ pub struct Victim {
 
 impl Question<'_> {
     /// The factor by which the scheduler does worse on `text` than its opponent, over `runs` runs;
-    /// `None` if the measure does not apply or the hunt is over. `limit_s` is the shortest possible
-    /// time.
+    /// `None` if the machine cannot run the load, the measure does not apply, the opponent is stopped, or the hunt is
+    /// over. `limit_s` is the shortest possible time.
     pub fn factor(
         &self,
         ground: &Ground,
@@ -137,7 +137,7 @@ impl Question<'_> {
     }
 
     /// The thread with the longest wait in the first run of `text` or, by share, the thread that loses the most. `None`
-    /// if no thread waits for a CPU, or the scheduler is stopped.
+    /// if that thread never waits for a CPU.
     pub fn victim(&self, ground: &Ground, text: &str) -> Result<Option<Victim>, Box<Failure>> {
         let machine = &ground.machine;
         let Ok(workload) = workload::parse("load", "load.json", text, None) else {

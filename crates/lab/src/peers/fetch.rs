@@ -19,7 +19,7 @@ const LINUX: &str = "linux-";
 
 /// Fetches the sources of `peers` that this computer lacks. `say` is called with a line before each download, which may
 /// take minutes; cargo and apt print their own errors on standard error. A package is installed completely or not at
-/// all. The error has a line for each source that is still missing.
+/// all. The error has a line for each download that failed.
 pub fn fetch_sources(peers: &[Peer], say: &dyn Fn(&str)) -> Result<(), String> {
     let into = sources();
     let packages = peers.iter().flat_map(|peer| peer.packages());

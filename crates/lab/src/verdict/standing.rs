@@ -6,7 +6,7 @@ use crate::stats::mean;
 use crate::{Entry, Finding, Run};
 use workload::Goal;
 
-/// A scheduler's result for a goal. Each list has a number for each run, where less is better.
+/// A scheduler's result for a goal. In all numbers but those of completed work, less is better.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Standing {
     /// The number of threads that stalled.
@@ -89,7 +89,8 @@ impl Standing {
     }
 }
 
-/// The mean in each run of the measures that have samples in every run of both schedulers; `None` without such measures.
+/// The mean in each run of the measures that have samples in every run of both schedulers; `None` without such
+/// measures.
 pub(super) fn in_both(one: &[Values], other: &[Values]) -> Option<(Vec<f64>, Vec<f64>)> {
     let pairs = one.iter().zip(other);
     let pairs = pairs.filter_map(|(one, other)| one.as_ref().zip(other.as_ref()));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A scheduler with features that our own schedulers do not use: slices that end, the global queue, and the kernel's
- * own choice of an idle CPU.
+ * A scheduler with features that our own schedulers use rarely or never: slices that end, the global queue, and the
+ * kernel's own choice of an idle CPU.
  */
 #include <scx/common.bpf.h>
 

@@ -10,7 +10,8 @@ use toml::Spanned;
 const USUAL_HZ: [u32; 13] = [
     24, 48, 64, 100, 128, 200, 250, 256, 300, 500, 512, 1000, 1024,
 ];
-/// The ratio that may be intended but rarely is. TC2's values, which are measured, differ by a factor of 1.2.
+/// The ratio of a capacity to the speed, or its inverse, that may be intended but rarely is. TC2's values, which are
+/// measured, differ by a factor of 1.2.
 const ODD: f64 = 2.0;
 /// The time of a switch or wakeup, in ns, from which it is assumed to be measured with tracing, or to be in another
 /// unit.
@@ -60,7 +61,7 @@ impl Reader<'_> {
         )
     }
 
-    /// The factor between each core type's capacity and its speed, relative to the fastest core type.
+    /// Checks the factor between each core type's capacity and its speed, relative to the fastest core type.
     fn capacities(&self, machine: &MachineFile, core_types: &[CoreType]) -> Result<()> {
         let given = || machine.core.values().zip(core_types);
         let capacity = |file: &CoreFile| file.capacity.as_ref().map(|it| f64::from(*it.get_ref()));

@@ -89,7 +89,7 @@ impl FileSystem {
         }
     }
 
-    /// Wakes all tasks that `word` counts, if there are any.
+    /// The op that wakes all tasks that `word` counts, if there are any. The count becomes 0.
     fn wake_all(self, stream: Stream, word: Word, env: &mut Env) -> Option<Op> {
         let waiters = std::mem::take(self.word(word, env));
         (waiters > 0).then(|| Op::Write {
@@ -121,7 +121,7 @@ pub mod credits {
     pub const CREATE: u64 = DATA + INDEX + 3;
     pub const LINK: u64 = DATA + INDEX;
     pub const UNLINK: u64 = DATA;
-    /// The blocks for freeing an inode, of a file without allocated blocks.
+    /// The blocks for freeing the inode of a file without allocated blocks.
     pub const EVICT: u64 = DATA + 2 + 3;
     /// The blocks for writing an inode.
     pub const INODE: u64 = 2;
@@ -147,7 +147,8 @@ impl Handle {
         }
     }
 
-    /// The next wait before the handle may change blocks; `None` when it may change them.
+    /// The next op before the handle may change blocks, which wakes the journal's thread or waits; `None` when the
+    /// handle may change them.
     pub fn begin(&mut self, env: &mut Env) -> Option<Op> {
         let fs = FileSystem(self.filesystem);
         if !self.started {
@@ -186,8 +187,8 @@ impl Handle {
     }
 }
 
-/// Commits a writer's data: returns the op that requests a commit, if it is necessary, and the op that waits for the
-/// commit.
+/// Requests a commit for a writer's data. Returns the op that wakes the journal's thread, if it sleeps, and the op that
+/// waits for the commit.
 pub fn sync(filesystem: u32, env: &mut Env) -> (Option<Op>, Op) {
     let fs = FileSystem(filesystem);
     let (stream, waiters) = FileSystem::committed(*fs.word(Word::Open, env));
@@ -195,7 +196,7 @@ pub fn sync(filesystem: u32, env: &mut Env) -> (Option<Op>, Op) {
     (fs.request(env), fs.wait(stream))
 }
 
-/// Wakes the journal's thread, which exits if there is no request.
+/// Tells the journal's thread to exit once there is no request. Returns the op that wakes the thread, if it sleeps.
 pub fn stop(filesystem: u32, env: &mut Env) -> Option<Op> {
     let fs = FileSystem(filesystem);
     *fs.word(Word::Stopped, env) = 1;
@@ -216,9 +217,9 @@ enum JournalState {
     Looks,
     /// The thread has closed the transaction.
     Locks,
-    /// The thread opens the next transaction, and writes the blocks.
+    /// The thread has to open the next transaction.
     Writes,
-    /// The thread has written the blocks of this transaction.
+    /// The thread has to write the blocks of this transaction.
     Written(u64),
     /// The thread wakes all tasks that wait for the transaction.
     Commits(u64),
@@ -235,7 +236,8 @@ impl Journal {
     }
 
     /// The number of blocks of a commit: a directory, the bitmap of inodes, the descriptor of their group, the super
-    /// block, the inodes of the users of the file system (16 to a block), a descriptor and the commit record.
+    /// block, the inodes of the users of the file system (16 to a block), a descriptor and the commit record. If no
+    /// handle has changed blocks, only the last two are written.
     fn blocks(&self, env: &mut Env) -> u64 {
         let changed = std::mem::take(self.fs.word(Word::Changed, env)) > 0;
         let users = env.shared[USERS] / u64::from(self.filesystems);

@@ -24,9 +24,10 @@ const LIBDL: u32 = 5;
 pub const LOCKS: u32 = FILES + 9;
 
 /// The locks of the areas of a user's memory, in address order, as RHEL 6 maps a program with two libraries: the
-/// program's text and data; the heap; for each library its text, a gap, relocated data and data; libc's bss, two
-/// mappings of the loader; and the stack. An area of a file to which the process has written is under both locks, and
-/// neighbouring areas of a file share the lock of their anonymous memory (`find_mergeable_anon_vma()`).
+/// program's text and data; the heap; for each library its text, a gap, relocated data and data; libc's bss; the
+/// loader's text between two anonymous mappings of the loader, its relocated data and its data; and the stack. An area
+/// of a file to which the process has written is under both locks, and neighbouring areas of a file share the lock of
+/// their anonymous memory (`find_mergeable_anon_vma()`).
 pub const AREAS: [u32; 25] = [
     PROGRAM, PROGRAM, 6, 7, 1, 1, 1, 8, 1, 8, 2, 2, 2, 9, 2, 9, 10, 11, 3, 12, 3, 13, 3, 13, 14,
 ];
@@ -188,7 +189,7 @@ impl Areas {
         Some((lock, change))
     }
 
-    /// The next area, or the rest of the last one.
+    /// The op on the next area, or the rest of the op on the last area.
     pub fn next(&mut self, setup: &Setup, env: &mut Env) -> Option<Op> {
         match self.rest.take() {
             Some(Rest::Links(lock)) => return Some(hold(lock, setup, setup.spin, 0, false, env)),
@@ -206,8 +207,8 @@ impl Areas {
     }
 }
 
-/// Works under the lock of a tree, and reads `nodes` nodes that others have changed. A file's lock and the root of its
-/// tree (`i_mmap_mutex` and `i_mmap`) are in two lines; an `anon_vma` is in one line.
+/// The op that works under the lock of a tree, and reads `nodes` nodes that others have changed. A file's lock and the
+/// root of its tree (`i_mmap_mutex` and `i_mmap`) are in two lines; an `anon_vma` is in one line.
 fn hold(lock: u32, setup: &Setup, work: u64, nodes: u32, if_locked: bool, env: &mut Env) -> Op {
     let (kind, lines) = match lock < FILES {
         true => (setup.i_mmap, 2),
@@ -231,7 +232,7 @@ pub enum Act {
     Exec,
     /// Forks a child, and waits for it.
     Fork(&'static [Act]),
-    /// Exits. A child that never starts another program computes before that.
+    /// Exits. If neither a user's child nor its descendants start a program, the child computes first.
     Exit,
 }
 

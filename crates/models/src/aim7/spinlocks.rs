@@ -71,9 +71,9 @@ pub fn of(call: Call) -> &'static [Lock] {
     }
 }
 
-/// The number of these locks, from the first on, that `call` takes under the directory's mutex when
-/// it creates a file. The call takes the other locks afterwards. A call that removes a file takes
-/// all of them afterwards, because an inode is freed when its last user is gone.
+/// The number of these locks, from the first on, that `call` takes under the directory's mutex when it creates a file
+/// or a name. The call takes the other locks afterwards. A call that removes a file takes all of them afterwards,
+/// because an inode is freed when its last user is gone.
 pub fn inside(call: Call) -> usize {
     match call {
         Call::Entry | Call::Search | Call::Fifo => 5,

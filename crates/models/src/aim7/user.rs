@@ -69,11 +69,12 @@ enum Purpose {
     Works,
 }
 
-/// A call on a directory whose mutex is held.
+/// The rest of a call on a directory.
 #[derive(Default)]
 struct DirectoryCall {
     directory: MutexId,
-    /// The spinlocks to take, and the number of locks that are taken before the directory's mutex is released.
+    /// The spinlocks to take, and the number of these that are taken before the directory's mutex is released; `None`
+    /// if the user does not hold the mutex.
     locks: &'static [Lock],
     inside: Option<usize>,
     handle: Option<Handle>,
@@ -345,7 +346,7 @@ impl Program for User {
                 }
                 None => self.begun(handle, purpose, env),
             },
-            // `__getblk()`
+            // The kernel may reschedule here, in `__getblk()`.
             UserState::Holds(change, work, reserves) => {
                 self.state = match reserves {
                     Some(blocks) => {

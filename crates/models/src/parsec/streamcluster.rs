@@ -2,8 +2,9 @@
 //!
 //! The model follows PARSEC 3.0's `streamcluster.cpp`. The main thread makes the points, creates the threads and joins
 //! them. Nearly all time is in `pgain()`, which asks whether a point should become a centre: each thread processes its
-//! block of the points, in five steps between nine barriers, and thread 0 sums their results. One of the steps computes
-//! the distances of all points; the other steps only process the centres.
+//! block of the points, in four steps between nine barriers, and thread 0 sums their results. One of the steps computes
+//! the distances of all points; the other steps only process the centres. A further step, which makes the point a
+//! centre if that is a gain, is not modelled.
 
 use super::barrier::{self, Barrier, Wait};
 use super::{METRICS, Main, SCALE, THREADS, bound};

@@ -55,7 +55,7 @@ impl Scheduler {
                 rqs[cpu].clock_task += ns;
                 update_cpu_util(cpu, kernel.now);
             }}
-            /* Interrupts had @cpu for @ns, and before that a fair task. */
+            /* A fair task had @cpu for @before ns, then interrupts had it for @ns. */
             void interrupt(u32 cpu, u64 before, u64 ns)
             {{
                 cpu_util_of(cpu)->running = UTIL_FAIR;

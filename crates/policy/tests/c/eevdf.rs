@@ -388,7 +388,7 @@ fn a_new_task_does_not_preempt() {
     }
 }
 
-/// Lag is limited to two slices, and in Linux 7.3 to the longest slice on the runqueue plus a tick.
+/// In Linux 6.12 lag is limited to two slices, and in Linux 7.3 to the longest slice on the runqueue plus a tick.
 #[test]
 fn lag_is_limited_by_the_longest_slice() {
     let mut slices = [0; TASKS];
@@ -405,8 +405,7 @@ fn lag_is_limited_by_the_longest_slice() {
     }
 }
 
-/// Time is shared by weight: each of several tasks that never sleep gets its share, within a slice
-/// or two.
+/// Time is shared by weight: each of several tasks that never sleep gets its share, within three slices.
 #[test]
 fn tasks_share_by_weight() {
     let nice: [i32; TASKS] = std::array::from_fn(|task| task as i32 - 5);
@@ -426,7 +425,7 @@ fn tasks_share_by_weight() {
     }
 }
 
-/// No task's lag exceeds two of its slices, so no task waits for longer than that.
+/// The lag of a runnable task never reaches three slices.
 #[test]
 fn lag_is_bounded() {
     let cpu = Cpu::start(&[0; TASKS]);

@@ -361,7 +361,7 @@ fn alder_lake(busy: &[u32]) -> Scheduler {
     scheduler
 }
 
-/// A CPU of higher priority takes even a lone task, and the best core gets it.
+/// An idle CPU takes even a lone task from a CPU of lower priority, unless the other thread of its core is busy.
 #[test]
 fn a_preferred_core_takes_what_runs_on_others() {
     for (cpu, busy, expected) in [
@@ -405,7 +405,7 @@ fn an_e_core_helps_a_p_core_with_two_busy_threads() {
     assert_eq!(alder_lake(&[0]).call("active", [16, 0, ALL.into()]), 0);
 }
 
-/// A busy CPU's tick wakes an idle one of higher priority, if its core is idle.
+/// A busy CPU's tick wakes an idle CPU of higher priority, if that CPU's whole core is idle.
 #[test]
 fn a_tick_kicks_a_preferred_core() {
     assert_eq!(alder_lake(&[16]).call("kicks", [16, 0, 0]), 1);

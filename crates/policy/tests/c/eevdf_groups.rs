@@ -208,7 +208,7 @@ struct task look_at_task(u32 i)
 			       se->idle_policy, se->weight, se->h_weight };
 }
 
-/* The root's weight of entities on @cpu, and what the sums of EEVDF have for all tasks. */
+/* The root's weight of entities on @cpu. Below, the weight in EEVDF's sums, and the root's counts of tasks. */
 u64 root_weight(u32 cpu) { return rq_of(cpu)->queue.load_weight + rq_of(cpu)->group_load; }
 u64 eevdf_weight(u32 cpu) { return rq_of(cpu)->queue.load_weight; }
 u32 root_tasks(u32 cpu) { return rq_of(cpu)->nr_running; }

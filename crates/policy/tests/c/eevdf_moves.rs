@@ -255,8 +255,8 @@ fn a_cpu_that_becomes_idle_is_due_after_the_interval_of_idle_cpus() {
     assert_eq!(cpus.call("due_after_idling", 1, 0), 1);
 }
 
-/// NI_RANDOM and NI_RATE: each unsuccessful search makes searches a quarter rarer. If 512 searches
-/// take long, more searches do no harm.
+/// NI_RANDOM and NI_RATE: 512 unsuccessful searches halve the share of cases in which the CPU searches. If these
+/// searches are rare, more do no harm, and the share rises.
 #[test]
 fn looks_that_bring_nothing_become_rare_unless_they_are() {
     let cpus = Cpus::new(&[]);

@@ -126,7 +126,7 @@ fn light_tasks_go_to_slow_cpus_and_heavy_ones_do_not_fit_there() {
     let scheduler = Scheduler::new();
     assert!(A7.contains(&scheduler.ask(100, 4)));
     assert!(A15.contains(&scheduler.ask(600, 0)));
-    // A task fits up to four fifths of a CPU's capacity, which is 377 here.
+    // A task fits up to four fifths of a CPU's capacity. An A7 has a capacity of 377.
     assert!(A15.contains(&scheduler.ask(320, 0)));
 }
 
@@ -156,14 +156,14 @@ fn the_reason_names_the_costs_on_the_chosen_cpu_and_on_the_other() {
     let (stays, [_, here, other, there]) = scheduler.why(100, 1);
     assert_eq!((stays, here), ("least_energy_stays", cheap));
     assert!(other != 1 && here <= there, "{other}: {here} {there}");
-    // The other CPUs of its kind cost more only because they need a higher frequency.
+    // The other A7s have no room for the task, so the cost on an A15 is recorded.
     for cpu in A7.filter(|&cpu| cpu != 1) {
         scheduler.set_util(cpu, 290);
     }
     let (stays, [_, here, other, there]) = scheduler.why(100, 1);
     assert_eq!(stays, "least_energy_stays");
     assert!(A15.contains(&(other as u32)) && here < there);
-    // CPU 0 is too slow, and the task fits CPU 4 alone.
+    // CPU 0 is too slow for the task, so there is no cost on CPU 0.
     let (moves, [.., there]) = scheduler.why(320, 0);
     assert_eq!((moves, there), ("least_energy", -1));
     for cpu in A15.skip(1) {

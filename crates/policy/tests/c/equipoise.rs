@@ -1,4 +1,5 @@
-//! Parts of `scheduler/equipoise` on four equal CPUs: crowds, preemption, queues; requests between CPUs; shares.
+//! Parts of `scheduler/equipoise`: requests between CPUs; crowds and preemption on four equal CPUs; the shares of
+//! control groups.
 
 use crate::common::compile;
 use crate::equipoise_kernel::FOUR_CPUS;
@@ -256,7 +257,7 @@ impl Cpus {
     }
 }
 
-/// A crowd is one family that has had the CPU to itself for 32 ms, apart from kernel threads, and whose sender goes on
+/// A crowd is one family that has had the CPU to itself for 32 ms, apart from kernel threads, and whose waker goes on
 /// after a wakeup.
 #[test]
 fn a_crowd_has_the_cpu_to_itself() {
@@ -357,7 +358,9 @@ fn the_task_most_ahead_is_preempted() {
 
 /// Control groups 1 to 7, each of which is in a group with a smaller number, and the runnable weight in each.
 const SHARES: &str = r#"#include <scx/common.bpf.h>
-    /* A single thread simulates, so atomicity is not needed; this test is not for ThreadSanitizer. */
+    /*
+     * The simulator has one thread, and replaces this function by one that is not atomic. Here several threads call it.
+     */
     #undef __sync_fetch_and_add
     #define SCHEDULER_SETTINGS "equipoise/settings.def"
     #include "equipoise/share.bpf.h"
@@ -419,7 +422,7 @@ impl Shares {
         unsafe { shared(group as u32, weight) as f64 / 1024.0 }
     }
 
-    /// Lets so much time pass that averages are as the sums.
+    /// Lets so much time pass that the averages equal the sums.
     fn settle(&self) {
         self.pass(100_000);
     }

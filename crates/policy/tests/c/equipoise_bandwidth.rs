@@ -119,8 +119,8 @@ fn the_remaining_quota_belongs_to_each_period() {
     });
 }
 
-/// A group that always has runnable tasks, and that notices only after up to 4 ms that no time is left, gets
-/// its quota within 1 % over time, whatever the quota is.
+/// A group that always has runnable tasks, and that notices only after up to 4 ms that no time is left, gets its quota
+/// over time, whatever the quota is.
 #[test]
 fn overdrawn_quota_is_paid_back() {
     let limit = Limit::new();

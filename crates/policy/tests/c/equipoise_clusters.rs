@@ -243,9 +243,8 @@ fn a_task_that_is_ahead_changes_places() {
     assert_eq!(clusters.request(3), Some((SWAP, 0, 4)));
 }
 
-/// A fast CPU without work takes over the task that is furthest behind on a slower one. The CPU does not
-/// take a task that may run only elsewhere, and takes none if a task will soon wait for it anyway or if
-/// another thread of its core is busy.
+/// A fast CPU without work takes over the task that is furthest behind on a slower one. The CPU takes neither a task
+/// that may run only elsewhere nor a task of an equally fast CPU, and takes none if another thread of its core is busy.
 #[test]
 fn a_fast_cpu_takes_over_what_a_slow_one_runs() {
     let clusters = Clusters::new(1024, 512, false);
@@ -449,7 +448,7 @@ fn a_task_that_sleeps_calls_the_cpu_that_was_claimed() {
     }
 }
 
-/// If a real-time task has a CPU, the tasks that wait for it go to the other CPUs of its cluster.
+/// If a real-time task has a CPU, the tasks that wait for that CPU go to the other CPUs of its cluster.
 #[test]
 fn a_real_time_task_keeps_none_waiting() {
     let clusters = Clusters::equal();
@@ -462,9 +461,9 @@ fn a_real_time_task_keeps_none_waiting() {
     );
 }
 
-/// A task stays with a waker that usually sleeps soon after a wakeup, however long it runs before. The woken task does
-/// not stay with a waker that usually continues or has continued, that exits, or whose CPU has bypassed waiting tasks
-/// for as long as a wakeup must wait to preempt.
+/// A woken task stays with a waker that usually sleeps soon after a wakeup, however long the waker runs before. The
+/// woken task does not stay with a waker that usually continues or has continued, that exits, or whose CPU has bypassed
+/// waiting tasks for as long as a wakeup must wait to preempt.
 #[test]
 fn a_task_stays_with_a_waker_that_sleeps_soon() {
     let stays = |prepare: &dyn Fn(&Clusters)| {
@@ -511,8 +510,9 @@ fn a_waker_runs_on_for_a_usual_time() {
     );
 }
 
-/// A fast CPU takes over no task for a nap of its own that is too short for the gain on a CPU of this speed. A task that
-/// sleeps for longer than usual, or was preempted, is not waited for.
+/// A fast CPU whose own task naps takes over no task from a slow CPU if the nap is too short for a gain, which depends
+/// on the slow CPU's speed. The fast CPU does not wait for a task that sleeps for longer than usual, or that was
+/// preempted.
 #[test]
 fn a_fast_cpu_waits_for_a_task_that_comes_back_soon() {
     for (slow, nap, runnable, late, takes) in [
@@ -531,7 +531,7 @@ fn a_fast_cpu_waits_for_a_task_that_comes_back_soon() {
     }
 }
 
-/// A running task that gets another weight is compared with those that wait at once.
+/// A running task that gets another weight is compared at once with the tasks that wait.
 #[test]
 fn a_new_weight_counts_at_once() {
     let clusters = Clusters::equal();
@@ -540,7 +540,7 @@ fn a_new_weight_counts_at_once() {
     assert_eq!([0, 1].map(|cpu| clusters.number("kicked", &[cpu])), [1, 0]);
 }
 
-/// A task's usual burst is an average, to which the last one adds a quarter.
+/// A task's usual burst is an average, in which the last burst counts a quarter.
 #[test]
 fn a_burst_is_an_average() {
     let clusters = Clusters::equal();

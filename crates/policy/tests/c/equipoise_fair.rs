@@ -153,7 +153,7 @@ fn a_part_that_moves_takes_its_lag_along() {
     }
 }
 
-/// A task that is given a lag is owed that much more, and the others that much less.
+/// A task that is given a lag is owed that much more, and the others together that much less.
 #[test]
 fn what_a_task_is_given_the_others_lose() {
     let fair = Fair::new();
@@ -248,7 +248,7 @@ fn no_task_comes_last() {
     }
 }
 
-/// One cluster, each of whose CPUs runs a task; some of the tasks are bound to their CPU.
+/// One cluster, each of whose CPUs runs a task, and may have another task that is bound to the CPU.
 const LEVEL: &str = r#"
     volatile struct tunables tunables = { .slice = 3 * MS, .lag = 6 * MS };
     static u64 waiting;
@@ -265,7 +265,7 @@ const LEVEL: &str = r#"
     void runs(u64 cpu, u64 weight) { clusters[0].running[cpu] = weight; }
     void waits(u64 weight) { waiting += weight; }
     void is_bound(u64 cpu, u64 weight) { cpu_states[cpu].own.weight = weight; }
-    /* The level is an average over time, in which feasible weights follow it. */
+    /* The level is an average over time, and the feasible weights follow the level. */
     u64 level(void)
     {
         struct cluster *c = &clusters[0];
@@ -285,8 +285,8 @@ const LEVEL: &str = r#"
         return c->worth;
     }"#;
 
-/// The weight that is worth a CPU, with `weights` on `cpus` CPUs, found by going from the heaviest down: FAIRNESS by
-/// water-filling.
+/// The weight that is worth a CPU, with `weights` on `cpus` CPUs, found by water-filling, from the heaviest weight
+/// down; `running_least` if each task has a CPU to itself.
 fn worth(mut weights: Vec<u64>, cpus: u64, running_least: u64) -> u64 {
     weights.sort_unstable_by(|a, b| b.cmp(a));
     let (mut rest, mut left) = (weights.iter().sum::<u64>(), cpus);

@@ -1,7 +1,7 @@
 //! The kernel around `scheduler/equipoise` on four CPUs, in C.
 
-/// The start of a program that has a `begin()` of its own. Only the first task of each queue exists; tasks
-/// are at the clock.
+/// The start of a program that has a `begin()` of its own. Only the first task of each queue exists; the virtual time
+/// of tasks is the clock's.
 pub const FOUR_CPUS: &str = r#"#include <scx/common.bpf.h>
     #include "equipoise/main.bpf.c"
     #define MS 1000000LL

@@ -282,7 +282,7 @@ static void test_limits(void)
 		fail("found so often that nothing is left", exhausted);
 }
 
-/* Without bounds, everything that was spent and refilled adds up at the end. */
+/* Without refills, exactly what the threads have spent is missing at the end. */
 static void *count_thread(void *argument)
 {
 	for (int i = 0; i < 10 * ROUNDS; i++)
@@ -359,7 +359,7 @@ static void *clock_thread(void *argument)
 	return NULL;
 }
 
-/* When all have gone and the debtors have paid, nothing is left on the clock. */
+/* When all have gone and the debtors are dismissed, nothing is left on the clock. */
 static void test_clock(void)
 {
 	run_threads(4, clock_thread);
@@ -381,7 +381,7 @@ static void *level_thread(void *argument)
 	return NULL;
 }
 
-/* CPUs that search for the level of their cluster at once all find what one does. */
+/* CPUs that search for the level of their cluster at the same time find the same level as a single CPU. */
 static void test_levels(void)
 {
 	struct cluster *c = &clusters[0];

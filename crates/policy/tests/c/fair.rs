@@ -62,7 +62,7 @@ fn a_task_is_not_charged_for_interrupts() {
     assert_eq!(scheduler.take(1, 1), 7 * MS);
 }
 
-/// This happens when a scheduler is loaded, or a nice level changed, while the task runs.
+/// Another CPU gives a task the CPU if a scheduler is loaded, or a nice level changed, while the task runs.
 #[test]
 fn a_task_is_charged_by_its_own_cpu_s_interrupts_whoever_gives_it_the_cpu() {
     let scheduler = Scheduler::new();

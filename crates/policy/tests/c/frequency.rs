@@ -110,8 +110,7 @@ struct Used {
     bw_dl: u32,
 }
 
-/// sugov_get_util() as in the posting, for a CPU of `max`. `counts` says which classes besides the fair one
-/// count.
+/// sugov_get_util() as in the posting, for a CPU of `max`. `counts` says whether other classes than the fair one count.
 fn sugov_get_util(max: u64, counts: bool, used: &Used) -> u64 {
     let [fair, rt, dl, irq] = used.utils.map(u64::from);
     let (rt, dl, irq) = if counts { (rt, dl, irq) } else { (0, 0, 0) };
@@ -128,8 +127,8 @@ fn an_idle_cpu_asks_for_what_its_interrupts_need_and_no_longer_than_they_last() 
     for _ in 0..400 {
         scheduler.pass(MS, MS / 2);
     }
-    // The CPU is busy for the last half of each 32 ms, which makes 0.586 of 1024. A quarter is added as a
-    // margin.
+    // The CPU counts as busy for the last half of each 32 ms, which makes a utilization of 0.586 of 1024. A quarter is
+    // added as a margin.
     assert!(
         scheduler.request(0).abs_diff(750) < 16,
         "{}",
@@ -160,8 +159,7 @@ fn each_branch_of_the_selection() {
     assert_eq!(of(used([0, 0, 0, 1024])), 1024);
     assert_eq!(of(used([400, 324, 300, 0])), 1024);
     assert_eq!(of(used([400, 324, 299, 0])), 724);
-    // Fair and real-time tasks count for the share of time that interrupts leave: 128 + 7/8 of 400
-    // + 200.
+    // Fair and real-time tasks count for the share of time that interrupts leave: 128 + 7/8 of (400 + 200).
     assert_eq!(of(used([400, 200, 0, 128])), 128 + 525);
     // Deadline tasks count with their bandwidth, not with their running time.
     let mut promised = used([400, 0, 100, 0]);

@@ -1,5 +1,5 @@
-//! Linaro's big.LITTLE MP scheduler, rule by rule: its own C, compiled and called on the tables of an ODROID-XU3, whose CPUs
-//! 0-3 are slow and 4-7 fast.
+//! Linaro's big.LITTLE MP scheduler, rule by rule: its own C, compiled and called on the tables of an ODROID-XU3, whose
+//! CPUs 0-3 are slow and 4-7 fast.
 
 use crate::common;
 use libloading::Library;
@@ -196,8 +196,8 @@ fn small_tasks_are_packed_until_a_slow_cpu_is_full() {
     packing.load(0, 501);
     packing.task(1, 150, 0, 0);
     assert_eq!(packing.select(1, 4, 4), 1);
-    // A slow CPU's own task also moves when there are others. A heavy task goes to the CPU that has been
-    // idle for longest.
+    // A task of a slow CPU also goes to the first slow CPU that is not full with it. A heavy task goes to the slow CPU
+    // to which no task has moved for the longest time.
     packing.task(1, 150, 0, 0);
     assert_eq!(packing.select(1, 3, 3), 1);
     for cpu in 1..4 {
@@ -233,8 +233,8 @@ fn where_all_fast_cpus_are_busy_the_lightest_of_two_goes_down_if_it_starves() {
         scheduler.balance(4)
     };
     assert!((0..4).contains(&offload(2, 768, false, false)));
-    // The task stays if it runs for more than three quarters of its runnable time, if it is alone,
-    // if its CPU has room, or if slow CPUs have none.
+    // The task stays if it runs for more than three quarters of its runnable time, if it is alone, if a fast CPU idles,
+    // or if all slow CPUs are busy.
     assert_eq!(offload(2, 780, false, false), -1);
     assert_eq!(offload(1, 500, false, false), -1);
     assert_eq!(offload(2, 500, true, false), -1);

@@ -235,7 +235,7 @@ fn a_task_too_heavy_for_its_cpu_kicks_an_idle_one() {
     assert!(!scheduler.kicks(2));
     // The heaviest task fits an A15.
     assert!(!Scheduler::new("capacity", [1, 0, 0, 0, 0]).kicks(0));
-    // A kick does not help a task that is too heavy for all CPUs.
+    // A task that is too heavy for all CPUs kicks only if a better CPU exists.
     let pct = scheduler.package("imbalance_pct");
     scheduler.set_load(2, 2000);
     for (power, kicks) in [(144_100 / pct, true), (144_100 / pct + 1, false)] {
@@ -244,7 +244,8 @@ fn a_task_too_heavy_for_its_cpu_kicks_an_idle_one() {
     }
 }
 
-/// need_active_balance(): a better CPU asks at once. Other CPUs ask after cache_nice_tries + 2 failures, as in 3.9.
+/// need_active_balance(): a better CPU asks at once. Other CPUs ask after more than cache_nice_tries + 2 failures, as
+/// in 3.9.
 #[test]
 fn a_better_cpu_asks_for_the_running_task_at_once() {
     let tasks = [0, 0, 1, 0, 0];

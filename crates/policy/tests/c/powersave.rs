@@ -13,7 +13,7 @@ const IDLE: u32 = 1;
 const SMT: u32 = 0;
 const MC: u32 = 1;
 
-/// The result of `balance`: the first CPU of each group, or -1.
+/// The result of `balance`: the first CPU of the group to pull from, or -1; and whether the balance is for power.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Answer {
@@ -104,7 +104,7 @@ impl Scheduler {
                 se.avg.runnable_sum = LOAD_AVG_MAX * util / 1024;
                 return select_power_cpu(&p, cpu, 1, true);
             }
-            /* Does a pass for performance pull from a group of the other package? */
+            /* Is a group of the other package the busiest, for this pass? */
             bool other_is_busiest(u32 cpu, u32 level, u32 idle)
             {
                 struct balance_env *env = this_balance_env();
@@ -164,7 +164,7 @@ impl Scheduler {
 
 #[test]
 fn a_task_goes_into_the_core_with_the_least_room() {
-    // One thread of core 1 is busy, and core 2 is half busy.
+    // One thread of core 1 is busy, and one thread of core 2 is half busy.
     let scheduler = Scheduler::new([0, 1, 0, 0, 0, 0, 0, 0]);
     scheduler.set(2, 1, 512, 1_000_000);
     assert_eq!(scheduler.leader(0, MC, 1024, false), 1);
@@ -179,7 +179,7 @@ fn a_task_goes_into_the_core_with_the_least_room() {
 
 #[test]
 fn a_full_domain_has_no_room() {
-    // Four cores of two threads have room for eight tasks; here there are seven and a part of one.
+    // Four cores of two threads have room for eight tasks: first there are eight, then seven.
     let scheduler = Scheduler::new([1; 8]);
     assert_eq!(scheduler.leader(0, MC, 0, false), -1);
     scheduler.set(6, 0, 0, 1_000_000);
@@ -281,7 +281,7 @@ fn light_tasks_wake_up_on_the_core_of_the_running_task() {
         scheduler.set(0, 1, 1024 - room, 1_000_000);
         assert_eq!(wake_to(util), cpu, "{room} {util}");
     }
-    // If both have room, the fuller one is chosen, unless it is the waker's.
+    // If the waker's CPU has no room, a light task wakes up on the other CPU of the waker's core.
     scheduler.set(0, 1, 1024, 1_000_000);
     assert_eq!(wake_to(20), 4);
     // A heavy task goes to the least loaded CPU of that core.
@@ -321,7 +321,8 @@ fn full_is_1024_for_each_cpu() {
     assert_eq!(scheduler.balance(6, MC, IDLE).power, 0);
 }
 
-/// Eight of the longest intervals (in ms, which are jiffies here) have passed without a balance.
+/// The history of balances is forgotten after eight of the longest intervals (in ms, which are jiffies here) without a
+/// balance.
 #[test]
 fn a_long_time_without_balance_is_forgotten() {
     let scheduler = Scheduler::new([1, 1, 0, 0, 0, 0, 0, 0]);
@@ -351,8 +352,8 @@ fn a_new_task_counts_in_full() {
     assert_eq!(fork_to(0, true), 2);
 }
 
-/// One CPU has two tasks. On another CPU, a task runs for three tenths of the time, and real-time
-/// tasks for half of it.
+/// One CPU has two tasks, on another a task runs for three tenths of the time, and a third CPU is idle. Then real-time
+/// tasks take half of the time of all three.
 #[test]
 fn time_used_by_other_classes_is_not_available_to_fair_tasks() {
     let scheduler = Scheduler::new([2, 1, 0, 0, 0, 0, 0, 0]);

@@ -6,7 +6,7 @@ use libloading::{Library, Symbol};
 use machine::Machine;
 use policy::{Counters, Decision, Explained, Policy};
 
-/// The kernel's types and macros that only a header uses.
+/// The kernel's types and macros, for a header that is compiled by itself.
 const PRELUDE: &str = r#"
 #include <linux/types.h>
 typedef __u8 u8; typedef __u16 u16; typedef __u32 u32; typedef __u64 u64; typedef __s32 s32; typedef __s64 s64;

@@ -130,7 +130,7 @@ impl Scheduler {
         self.run_on(on[0], on[1], on[2], ns);
     }
 
-    /// `cpu_util_fair()` and `cpu_util_cfs()` of each CPU.
+    /// `cpu_util_fair()` of each CPU.
     fn fair(&self) -> [u64; 3] {
         [0, 1, 2].map(|cpu| self.fair_of(cpu))
     }
@@ -218,7 +218,7 @@ fn a_long_sleep_does_not_make_a_task_light() {
     scheduler.wakes(0);
     let average = used / 4;
     assert!(scheduler.cfs(0) < used && scheduler.cfs(0).abs_diff(average) <= average / 4);
-    // A window of less than a period does not change the utilization.
+    // An activation of less than a period does not change the estimate.
     let before = scheduler.cfs(0);
     scheduler.run([0, NONE, NONE], 500 * US);
     scheduler.sleeps(0);

@@ -41,8 +41,8 @@ pub fn compile(code: &str) -> Library {
     unsafe { Library::new(&object) }.unwrap()
 }
 
-/// As [`compile`], with the scheduler's tables of `machine` under `policy`, except for the two that
-/// `code` defines.
+/// As [`compile`], with the scheduler's tables of `machine` under `policy`, except for `policy`, `tunables` and
+/// `machine`, which `code` may define.
 #[allow(dead_code, reason = "not every file of tests needs tables")]
 pub fn compile_with_tables(code: &str, policy: &str, machine: &str) -> Library {
     compile_with_tables_of(code, policy, &Machine::find(machine).unwrap())

@@ -3,8 +3,8 @@
 use crate::support::*;
 use native::Global;
 
-/// Runs `checks` in ops.init(). If the condition of a `CHECK(condition)` is false, the run ends
-/// with an error that has the condition.
+/// Runs `checks` in ops.init(). If the condition of a `CHECK(condition)` is false, the run ends with an error that
+/// contains the condition.
 fn check(declarations: &str, checks: &str) {
     let text = format!(
         "#define CHECK(cond) ({{ if (!(cond)) {{ scx_bpf_error(\"not: %s\", #cond); return -EINVAL; }} }})
@@ -139,7 +139,7 @@ fn per_cpu_hashes() {
     );
 }
 
-/// Creates the map `wrong` of `kind` with the members `rest`. The error is the message.
+/// Creates the map `wrong` of `kind` with the members `rest`. The error is the message with which the run ends.
 fn creation(kind: &str, rest: &str) -> Result<(), String> {
     let text =
         format!("struct {{ __uint(type, BPF_MAP_TYPE_{kind}); {rest} }} wrong SEC(\".maps\");");
@@ -301,7 +301,8 @@ fn tasks_keep_their_storage_until_they_exit() {
     assert_eq!(ran.numbers("other"), [-2; 4], "ENOENT");
 }
 
-/// Two timers, `first` and `second` of a map of `kind`; ops.init() does `start`.
+/// The lines that two timers, `first` and `second` of a map of `kind`, record. ops.init() executes `start`, and each
+/// expiry executes `expired`.
 fn timers(kind: &str, expired: &str, start: &str) -> Vec<Line> {
     let text = format!(
         r#"

@@ -5,7 +5,7 @@ use native::Object;
 use simulator::{Check, Config, Counters, Error, Outcome};
 use workload::Workload;
 
-/// Two spinners that both start on CPU 0 of two.
+/// Runs two spinners, which both start on CPU 0 of two.
 fn checked(scheduler: &Object, check: Check) -> Result<Outcome, Error> {
     let workload = tasks(|| ["a", "b"].map(|name| task(name, [run_for(50)])));
     checked_with(&workload, scheduler, check)

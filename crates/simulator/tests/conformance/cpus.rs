@@ -236,7 +236,7 @@ fn the_default_choice_is_the_previous_cpu_then_an_idle_one() {
 
 #[test]
 fn a_cpu_woken_for_nothing_is_idle_again() {
-    // The pick claims CPU 1. After the kick, CPU 1 looks for work, and finds none.
+    // ops.select_cpu() claims CPU 1. After the kick, CPU 1 looks for work, and finds none.
     let text = format!(
         "{FIFO}
         s32 BPF_STRUCT_OPS(nothing_select, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -307,7 +307,7 @@ fn a_real_time_task_takes_the_cpu_and_gives_it_back() {
             bound("b", 0, [run_for(10)]),
         ]
     });
-    // Linux 7.3 performs the operation later, and returns nothing.
+    // In Linux 7.3, the tasks are enqueued again later, and the call returns nothing.
     for (kernel, at_once) in [(Kernel::V6_12, 2), (Kernel::V7_3, 0)] {
         let scheduler = scheduler_in(kernel, PREEMPTED, ops).unwrap();
         taken_and_given_back(&run(&machine(1), &workload, &scheduler), at_once);

@@ -339,7 +339,7 @@ fn a_budget_lasts_longer_on_a_smaller_cpu_and_what_is_too_much_for_one_goes_to_a
 proptest! {
     #![proptest_config(config(24))]
 
-    /// Deadline tasks with the bandwidth of one CPU, each with time to spare for a change of
+    /// Deadline tasks with at most nine tenths of the bandwidth of one CPU, each with time to spare for a change of
     /// frequency.
     #[test]
     fn no_deadline_is_missed_where_frequencies_change(
@@ -398,7 +398,7 @@ proptest! {
     }
 }
 
-/// The tasks that deadline tasks preempt.
+/// A task that deadline tasks preempt.
 fn task_beside() -> TaskSpec {
     task("normal", [run_for(100)])
 }

@@ -126,7 +126,7 @@ fn a_machine_without_power_has_no_energy() {
 #[test]
 fn a_trace_of_sleep_that_is_never_deep_ends() {
     let mut machine = Machine::find("snb-laptop").unwrap();
-    // Each nap is shorter than the residency, but the next one continues beyond it.
+    // Each nap is shorter than the residency, but the CPU sleeps again at the time when the residency would be over.
     for core in &mut machine.core_types {
         for state in &mut core.idle_states {
             state.min_residency_ns = 7 * MS;
@@ -149,8 +149,7 @@ fn a_trace_of_sleep_that_is_never_deep_ends() {
     assert_eq!(integral.of(&energy, traced.simulated_ns), energy.parts);
 }
 
-/// The work that the first `loops` hardware threads of a package do in a second, relative to the
-/// work of one core.
+/// The work that `loops` busy loops do in a second, in seconds of a CPU at the reference speed.
 fn work_of(machine: &Machine, loops: u64) -> f64 {
     let workload = models::load(&format!("busy:threads={loops},duration=5")).unwrap();
     let outcome = run(machine, &*workload, "cfs", 1, None);
@@ -173,7 +172,7 @@ fn cores_are_as_fast_as_their_number_and_the_limit_allow() {
     close(work_of(&machine, 2), 2.0 * 3.2 / 3.3);
     close(work_of(&machine, 4), 4.0 * 3.0 / 3.3);
     close(work_of(&machine, 8), 4.0 * 1.25 * 3.0 / 3.3);
-    // A package limited to 40 W does less work, and consumes no more power than that.
+    // A package limited to 40 W does less work.
     machine.turbo.as_mut().unwrap().limit = Some(PowerLimit {
         mw: 40_000,
         ..limit

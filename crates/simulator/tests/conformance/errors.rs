@@ -534,7 +534,7 @@ fn iterations_of_queues_begin_and_end_once() {
         assert!(message.contains(what), "{body}: {message}");
         assert!(message.contains("verifier refuses"), "{message}");
     }
-    // A failing callback returns like any other.
+    // An iterator can be used again after its end, and one for a queue that does not exist ends like any other.
     let twice = format!(
         "{new} {destroy} bpf_iter_scx_dsq_new(&other, 6, 0); bpf_iter_scx_dsq_destroy(&other); {new} {destroy}"
     );

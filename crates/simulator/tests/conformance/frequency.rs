@@ -23,8 +23,8 @@ fn scaling(cpus: usize) -> Machine {
     machine
 }
 
-/// Requests `perf` on CPU 0 (and nothing on the others) whenever a task runs, and records the
-/// result.
+/// A scheduler that, whenever a task begins to run, records the frequency of CPU 0 and then requests `perf` for CPU 0
+/// and 0 for CPU 1.
 fn asking(perf: u32) -> native::Object {
     let text = format!(
         "{FIFO}

@@ -273,8 +273,7 @@ fn short_runs_of_a_heavy_thread_do_not_cost_its_group_the_share() {
     assert_shares(&shares(2, 5, &json), &[("app", 0.99), ("build", 1.0)]);
 }
 
-/// A group gets exactly its quota, on one CPU or several, alone or beside other groups, which get the
-/// rest.
+/// A group gets its quota, on one CPU or several, alone or beside other groups, which get the rest.
 #[test]
 fn a_quota_is_kept() {
     let max = |max: &str| format!(r#""taskgroups": {{ "/limited": {{ "cpu.max": "{max}" }} }}"#);
@@ -388,8 +387,8 @@ fn a_throttled_group_has_no_weight() {
     );
 }
 
-/// After a second without work, a group may use its burst in addition to its quota: 60 ms of work take one period, and
-/// without a burst they take six.
+/// After a second without work, a group may use its burst in addition to its quota: 60 ms of work are done without a
+/// pause, but without a burst the group is throttled between its quotas.
 #[test]
 fn a_burst_is_what_was_left_over() {
     let took = |burst: &str| {
@@ -479,7 +478,8 @@ fn linux_keeps_quotas() {
     }
 }
 
-/// A throttled task that is bound to a CPU does not wait for it, so the time of another idle CPU is not wasted.
+/// Two tasks that are bound to different CPUs use all of their group's quota, although one of them shares its CPU with
+/// another group's task.
 #[test]
 fn throttled_tasks_that_are_bound_do_not_wait() {
     let json = r#""taskgroups": { "/both": { "cpu.max": "80000 100000" } }, "tasks": {

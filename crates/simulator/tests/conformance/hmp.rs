@@ -47,7 +47,8 @@ impl Trace for Sleepers {
     }
 }
 
-/// `steady` tasks that compute all the time, and `waves` that compute and sleep.
+/// [`Sleepers::longest`] under `policy` with `steady` tasks that compute all the time, and `waves` that compute and
+/// sleep.
 fn longest(policy: &str, steady: u64, waves: u64) -> u64 {
     let wave = |index: u64| {
         (0..40).flat_map(move |turn| {
@@ -269,6 +270,6 @@ fn no_half_swaps() {
     });
     let mut ups = Ups::default();
     simulate(&odroid(), "hperf", &workload, 1, &mut ups);
-    // They stay until the first of them has finished.
+    // The tasks on the slow CPUs stay there until a task on a fast CPU has finished.
     assert!(ups.0.iter().all(|&at| at > 900 * MS), "{:?}", ups.0);
 }

@@ -17,7 +17,7 @@ fn at(ns: u64, cpu: usize, online: bool) -> Timed {
     }
 }
 
-/// Runs for `ms` in total, 1 ms at a time with sleeps of 1 ms in between.
+/// A task that runs for `ms` ms in total, 1 ms at a time with sleeps of 1 ms in between.
 fn naps(name: &str, ms: u64) -> TaskSpec {
     let step = |_| [run_for(1), Op::Sleep { ns: MS }];
     task(name, (0..ms).flat_map(step).collect::<Vec<_>>())
@@ -171,7 +171,7 @@ fn affinity_is_broken_if_none_of_its_cpus_is_online() {
     }
 }
 
-/// A new task waits for no CPU that is offline: beside eight loops on three CPUs, it runs within ten turns.
+/// A new task waits for no CPU that is offline: beside eight loops on three CPUs, it runs within 40 ms.
 #[test]
 fn a_new_task_gets_its_turn_after_a_cpu_has_gone() {
     let machine = machine(4);
@@ -295,8 +295,8 @@ fn endless(name: &str) -> TaskSpec {
     TaskSpec::new(name, |_: &mut Env| run_for(1))
 }
 
-/// After hundreds of random events each busy task gets the CPU time that it got after boot, the load's
-/// sleeping tasks are alive, and all CPUs are used.
+/// After hundreds of random events the busy tasks get almost the CPU time that they got after boot, and the load's
+/// sleeping tasks are alive.
 #[test]
 fn balancing_after_hotplug_reaches_what_it_reached_after_boot() {
     let machine = Machine::find("odroid-xu3").unwrap();

@@ -118,7 +118,7 @@ fn a_transfer_waits_for_the_interrupt_of_the_last() {
     let cycle = MS + 10_000;
     assert!((100 * cycle..101 * cycle).contains(&time), "{time}");
     assert!(irq.abs_diff(100 * 100_000) <= 2 * 100_000, "{irq}");
-    // As with an adapter whose link continues by itself, 92 packets follow.
+    // As with an adapter whose link continues by itself, the last packets are written after the 92nd has been sent.
     let (time, _) = time_and_irq(&machine, Direction::Transmit);
     assert!((92 * cycle..93 * cycle).contains(&time), "{time}");
 }

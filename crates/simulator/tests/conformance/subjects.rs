@@ -52,7 +52,7 @@ fn with(op: &str, arguments: &str, body: &str) -> (String, String) {
     (text, ops.join(", "))
 }
 
-/// The message of the error with which such a scheduler ends; `None` if it has none.
+/// The message of the error with which a run under the scheduler of [`with`] ends; `None` if the run succeeds.
 fn ends(kernel: Kernel, op: &str, arguments: &str, body: &str) -> Option<String> {
     let (text, ops) = with(op, arguments, body);
     let scheduler = scheduler_in(kernel, &text, &ops).unwrap_or_else(|error| panic!("{error}"));

@@ -67,7 +67,7 @@ fn a_file_is_what_was_written() {
     assert_eq!(read.threads[2].steps, recording().threads[2].steps);
 }
 
-/// The first files of version 2 had all bits set for this.
+/// For all CPUs, the first files of version 2 had a mask with all bits set.
 #[test]
 fn all_cpus_are_no_mask() {
     let step = |text: &str| serde_json::from_str::<Step>(text).unwrap();
@@ -135,7 +135,7 @@ fn a_period_has_misses() {
     assert!(recording.check().unwrap_err().contains("period"));
 }
 
-/// The second thread waits until the first has released it.
+/// The second thread waits until the first one has released the mutex.
 #[test]
 fn a_mutex_is_had_by_one() {
     use Step::{Lock, Run, Sleep, Unlock};

@@ -214,7 +214,7 @@ impl Task {
 }
 
 impl Phase {
-    /// Does the task have a timer?
+    /// Does the phase have a timer?
     pub fn has_timer(&self) -> bool {
         self.events
             .iter()

@@ -19,9 +19,9 @@ const WRITE_WORK: u64 = 500;
 
 /// The work of an access to a byte by `memrun`, which is an iteration of its loop, in ns; the value is an assumption.
 const BYTE_WORK: u64 = 1;
-/// The size of a buffer up to which `memrun` follows a pointer in the given time, in ns: the latencies of the first,
-/// the second and the last level of cache. The values are assumptions, in the range of a mobile processor; caches are
-/// not simulated.
+/// For each of the first, the second and the last level of cache, the largest buffer in bytes that fits it, and the
+/// time in ns in which `memrun` follows a pointer in such a buffer: the cache's latency. The values are assumptions, in
+/// the range of a mobile processor; caches are not simulated.
 const CHASE_WORK: [(u64, u64); 3] = [(32 << 10, 2), (512 << 10, 5), (8 << 20, 15)];
 /// The time in which `memrun` follows a pointer in a larger buffer, in ns: the latency of memory.
 const MEMORY_WORK: u64 = 80;
@@ -45,7 +45,7 @@ enum Kind {
     Resume,
     Yield,
     Fork,
-    // An event of releases after 1.0.
+    // Events of releases after 1.0, as `Fork` is.
     MemRun,
     Post,
     Take,
@@ -353,7 +353,7 @@ fn suspend_name<'a>(field: Field<'a>, task: &'a str) -> Result<&'a str, Box<BadI
     }
 }
 
-/// The fields of an object that must have exactly these keys.
+/// The fields of an object that may have only these keys.
 fn members<'a, const N: usize>(
     field: Field<'a>,
     names: [&str; N],

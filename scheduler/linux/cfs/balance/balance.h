@@ -260,7 +260,7 @@ __noinline u32 load_balance(u32 dst_cpu, u32 level, enum balance_idle idle, u64 
 	return moved;
 }
 
-/* The interval between two balances of @sd by @cpu, in jiffies. */
+/* The interval, in jiffies, between two balances of @sd by a CPU, which may be @busy. */
 static __always_inline u64 domain_interval(const struct domain *sd, const struct domain_state *ds, bool busy)
 {
 	u64 interval = msecs_to_jiffies((u64)ds->balance_interval * (busy ? sd->busy_factor : 1));

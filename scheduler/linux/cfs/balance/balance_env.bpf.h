@@ -93,7 +93,7 @@ struct balance_env {
 	/* The CPUs found to have no movable task; the set is valid only if any_excluded is true. */
 	bool any_excluded;
 	u64 excluded[MAX_CPUS / 64];
-	/* The CPU to pull from: the busiest of its group, or -1. */
+	/* The load of the busiest CPU of the group to pull from, and that CPU, or -1. */
 	u64 busiest_queue_load;
 	s32 busiest_queue;
 	struct design_env design;

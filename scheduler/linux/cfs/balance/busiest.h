@@ -112,7 +112,10 @@ __noinline bool update_sg_lb_stats(struct balance_env *env __arg_nonnull, u32 gr
 	return true;
 }
 
-/* Is the group of env->sgs busier than the busiest group so far, and does it have too many tasks? */
+/*
+ * Is the group of env->sgs busier than the busiest group so far, and does it have too many tasks or an imbalance of
+ * its own?
+ */
 static __always_inline bool update_sd_pick_busiest(const struct balance_env *env)
 {
 	const struct group_stats *sgs = &env->sgs;

@@ -81,7 +81,8 @@ static __always_inline void idle_balance(u32 cpu, u64 now)
 	hook_idle_balance(cpu, wanted, now);
 }
 
-/* Updates the average idle time of @rq, which is woken up, by an eighth of its difference from the last idle time.
+/* Updates the average idle time of @rq, on which a task wakes up, by an eighth of its difference from the last idle
+ * time.
  */
 static __always_inline void update_avg_idle(struct fair_rq *rq, u64 now)
 {

@@ -195,7 +195,7 @@ static __always_inline void place_sleeper(u32 cpu, struct fair_entity *se)
 	se->vruntime = later_vruntime(se->vruntime, min - tunables.sched_latency / 2);
 }
 
-/* task_fork_fair(): a child starts at its parent's vruntime, plus the slice that it will get. */
+/* task_fork_fair(): a child starts at its parent's vruntime or, if that is later, a slice after min_vruntime. */
 static __noinline void place_forked(struct fair_entity *se, u32 cpu, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);

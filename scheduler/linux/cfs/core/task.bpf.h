@@ -18,7 +18,7 @@ struct fair_entity {
 	 * load_avg_contrib), because other CPUs move tasks.
 	 */
 	struct bpf_spin_lock lock;
-	/* The vruntime, relative to min_vruntime of the runqueue of cpu. */
+	/* The vruntime, as it compares with min_vruntime of the runqueue of cpu. */
 	u64 vruntime;
 	/* The time at which the task last ran, in ns. */
 	u64 exec_start;
@@ -159,8 +159,8 @@ static __always_inline void account_entity_enqueue(struct fair_entity *se, u32 c
 }
 
 /*
- * Adds the load of a task in a group that goes to sleep. The load decays, but counts in the group until the task
- * wakes up.
+ * Adds the load of the task, which goes to sleep, to the blocked load of its group. The load decays, but counts
+ * until the task wakes up.
  */
 static __always_inline void add_blocked_load(struct fair_entity *se)
 {

@@ -45,7 +45,7 @@ static __always_inline struct candidates *this_candidates(void)
 	return &all_candidates[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];
 }
 
-/* Set while a CPU searches for tasks to move, because only one CPU at a time may do so. */
+/* The lock of the searches that only one CPU at a time may make. */
 u32 candidates_lock;
 
 static __always_inline bool trylock_candidates(void)

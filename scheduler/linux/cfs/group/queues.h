@@ -37,7 +37,7 @@ static __always_inline bool count_in_queue(u32 group, u32 cpu, s32 tasks)
 	return false;
 }
 
-/* Counts the entity of @group that joins the queue of @parent on @cpu (@by is 1), or leaves it (-1). */
+/* Counts the entity of @grq, which joins the queue of @parent on @cpu (@by is 1), or leaves it (-1). */
 static __always_inline void account_group_entity(struct group_rq *grq, u32 parent, u32 cpu, s32 by)
 {
 	grq->on_rq = by > 0;

@@ -200,7 +200,7 @@ static __always_inline bool need_active_balance(const struct balance_env *env)
 	       power_of(src_cpu) * sd->imbalance_pct < power_of(env->dst_cpu) * 100;
 }
 
-/* Notes in the domain above, which has the local group, whether affinity still hinders its balance. */
+/* Notes whether affinity hinders balancing in this domain, in the group of the domain above that consists of it. */
 static __always_inline void note_imbalance(const struct balance_env *env, bool imbalance)
 {
 	struct group_state *parent;
@@ -361,7 +361,7 @@ __noinline u32 load_balance(u32 dst_cpu, u32 level, enum balance_idle idle, bool
 	return moved;
 }
 
-/* The interval between two balances of @sd by @cpu, in jiffies. */
+/* The interval, in jiffies, between two balances of @sd by a CPU, which may be @busy. */
 static __always_inline u64 domain_interval(const struct domain *sd, const struct domain_state *ds, bool busy)
 {
 	u64 interval = msecs_to_jiffies((u64)ds->balance_interval * (busy ? sd->busy_factor : 1));

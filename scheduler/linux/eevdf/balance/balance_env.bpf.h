@@ -78,7 +78,7 @@ struct balance_env {
 	u64 avg_load;
 	u64 sum_util;
 	bool prefer_sibling;
-	/* The CPU to pull from: the busiest of its group, or -1. */
+	/* The CPU to pull from, the busiest of its group, or -1; and that CPU's load and capacity. */
 	s32 busiest_queue;
 	u64 busiest_load;
 	u64 busiest_capacity;

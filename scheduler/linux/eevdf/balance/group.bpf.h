@@ -113,7 +113,7 @@ static __always_inline s64 adjust_numa_imbalance(s64 imbalance, u32 dst_running,
 	return imbalance <= 2 ? 0 : imbalance;
 }
 
-/* Adds @cpu to the constant properties of the groups that have it. The first CPU of a group comes first. */
+/* Adds @cpu to the constant properties of the groups that have it. The first CPU of a group must come first. */
 static __always_inline void init_groups(u32 cpu)
 {
 	for (u32 level = 0; level < MAX_LEVELS; level++) {

@@ -11,8 +11,8 @@
 #include "nohz.bpf.h"
 
 /*
- * Counts one attempt that ended at @now, in ns. With NI_RANDOM the attempt stands for several attempts, of which
- * @success of 1024 succeeded.
+ * Counts one attempt, made or skipped, that ended at @now, in ns, with @success successes. With NI_RANDOM an
+ * attempt that is made stands for skipped ones, too, so its success counts several times.
  */
 static __always_inline void update_newidle_stats(struct domain_state *ds, u32 success, u64 now)
 {
@@ -38,9 +38,9 @@ static __always_inline void update_newidle_stats(struct domain_state *ds, u32 su
 }
 
 /*
- * Searches @cpu's domain at @level, as often as such searches have succeeded. *@since is the time, in ns, when the
- * previous search ended, or when the first one began; the time since then is added to *@cost. *@looked becomes true
- * if the domain is searched.
+ * Searches @cpu's domain at @level, or skips it: about as large a share of the searches is made as succeeds.
+ * *@since is the time, in ns, when the previous search ended, or when the first one began; the time since then is
+ * added to *@cost. *@looked becomes true if the domain is searched.
  */
 static __always_inline u32 newidle_balance_domain(u32 cpu, u32 level, u64 jiffies, u64 *since, u64 *cost,
 						  bool *balance, bool *looked)
@@ -57,7 +57,10 @@ static __always_inline u32 newidle_balance_domain(u32 cpu, u32 level, u64 jiffie
 			explain(rarely_finds, 0, cpu, domain_of(cpu, level)->weight, ds->newidle_ratio);
 			return 0;
 		}
-		/* Each executed search counts as this many searches. */
+		/*
+		 * A successful search counts as this many successes, because it stands for searches that were
+		 * skipped.
+		 */
 		weight = (1024 + weight / 2) / weight;
 	}
 	*looked = true;
@@ -153,7 +156,8 @@ static __always_inline void idle_balance(u32 cpu, u64 now)
 	nohz_newidle_balance(cpu, now);
 }
 
-/* Updates the average idle time of @rq, which is woken up, by an eighth of its difference from the last idle time.
+/* Updates the average idle time of @rq, on which a task wakes up, by an eighth of its difference from the last idle
+ * time.
  */
 static __always_inline void update_avg_idle(struct fair_rq *rq, u64 now)
 {

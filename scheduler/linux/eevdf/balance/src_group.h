@@ -138,8 +138,8 @@ static __always_inline bool update_sd_pick_busiest(const struct balance_env *env
 }
 
 /*
- * The number of CPUs that a wakeup may search for an idle one. The number falls as more of the cache's CPUs are in
- * use (update_idle_cpu_scan()).
+ * Updates the number of CPUs that a wakeup may search for an idle one. The number falls as more of the cache's CPUs
+ * are in use (update_idle_cpu_scan()).
  */
 static __always_inline void update_idle_cpu_scan(const struct balance_env *env)
 {

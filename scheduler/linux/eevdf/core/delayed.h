@@ -2,11 +2,12 @@
 /*
  * Delayed dequeue (DELAY_DEQUEUE, DELAY_ZERO): a task that goes to sleep after it has had more than its share stays
  * in the runqueue's sums, and so in the average, until the other tasks have caught up and the task would be picked.
- * Then it leaves with a lag of zero. A task that wakes up before that keeps its place.
+ * Then it leaves with a lag of zero. A task that wakes up on the same CPU before the others have caught up keeps
+ * its place.
  *
  * In the kernel such a task is queued. For sched_ext it sleeps, so its contribution is stored here, in one of its
  * CPU's slots. That CPU fills the slots. To empty a slot, a CPU takes the pid out of it: the same CPU when it picks
- * a task, or the CPU that wakes the task elsewhere.
+ * a task, or any CPU that wakes or changes the slot's task.
  */
 #ifndef __EQUIPOISE_DELAYED_H
 #define __EQUIPOISE_DELAYED_H

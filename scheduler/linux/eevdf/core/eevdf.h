@@ -114,8 +114,9 @@ static __always_inline bool update_curr(u32 cpu)
 }
 
 /*
- * Gives another weight, scaled, to @se, which is on no runqueue or runs on @rq. Its lag, deadline and protection
- * keep their length in time (reweight_eevdf()).
+ * These two functions give another weight, scaled, to @se: set_h_weight() if it is on no runqueue, and
+ * reweight_curr() if it runs on @rq. Both keep the length in time of its lag, and reweight_curr() also that of its
+ * deadline and its protection (reweight_eevdf()).
  */
 static __always_inline void set_h_weight(struct fair_entity *se, u64 weight)
 {
@@ -241,8 +242,10 @@ static __noinline void update_sleeper_in_group(struct fair_rq *rq, struct fair_e
 	update_avg_of_group(rq, se->group, cpu);
 }
 
-/* Counts @se, whose group is not the root, in the runqueue of @cpu that it joins. Adds its weight, too, unless it
- * @stays where it was. */
+/*
+ * Counts @se, whose group is not the root, in its groups on @cpu, whose runqueue it joins (with queues of groups,
+ * joined_queue() does so later). Unless it @stays where it was, it gets the weight that it has there.
+ */
 static __noinline void enqueue_in_group(struct fair_entity *se, u32 cpu, bool stays)
 {
 	u64 weight = (u64)se->weight << SCALE_LOAD_SHIFT;
@@ -486,8 +489,8 @@ static __always_inline void note_first(u64 *first, u64 at)
 
 /*
  * Dequeues the sleepers of @cpu that would be picked: those that are eligible with the average at @avg and have an
- * earlier deadline than @best. If there is no other task (@best is ~0), dequeues all sleepers. Returns true if it
- * dequeued any.
+ * earlier deadline than @best. With @best at ~0, any deadline is earlier. If the CPU has no other task, dequeues
+ * all sleepers. Returns true if it dequeued any.
  */
 __noinline bool dequeue_delayed(u32 cpu, u64 avg, u64 best)
 {

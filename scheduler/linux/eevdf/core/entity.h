@@ -29,8 +29,8 @@ struct fair_entity {
 	 */
 	u64 listed_at;
 	/*
-	 * The weight in the group, and the weight on the CPU, scaled; in the root the two are the same. The last
-	 * field is 2^32 / weight or, in another group, 0, where an exact division is used.
+	 * The weight in the group; 2^32 / weight or, in a group other than the root, 0, where an exact division is
+	 * used; and the weight on the CPU, scaled. In the root the two weights are the same.
 	 */
 	u32 weight;
 	u32 inv_weight;

@@ -9,8 +9,8 @@
 
 /*
  * Makes the task that runs on @cpu stop. Returns true if the CPU has to be notified now. With lazy preemption, the
- * task of another CPU stops only when that CPU next enters the kernel (resched_curr_lazy()), except if the CPU is
- * about to do so to set a timer.
+ * task of another CPU stops only when that CPU next enters the kernel (resched_curr_lazy()), if only to set a timer
+ * (hrtick_update()).
  */
 static __always_inline bool resched_curr(u32 cpu)
 {
@@ -76,8 +76,7 @@ static __always_inline bool dispatch_expected(const struct fair_rq *rq)
 /*
  * May @p, which has become runnable on its own CPU @cpu, run there at once, bypassing the queues? Yes if the CPU is
  * idle, or @p would be picked. The bypass saves a dispatch, and a kick, which is an interrupt. *@waits becomes true
- * if
- * @p was found not to be picked.
+ * if @p was found not to be picked.
  */
 static __always_inline bool runs_at_once(u32 cpu, const struct task_struct *p, const struct fair_entity *se,
 					 bool *waits)

@@ -4,8 +4,8 @@
  * the CPU's two dispatch queues (pick.h).
  *
  * Another CPU may change the counts and sums of runnable tasks (atomically) and leave notes (active_balance, ...).
- * The CPU itself writes everything else, under its lock. While the CPU is idle, the CPU that balances for it writes
- * this instead.
+ * Everything else is written under the CPU's lock, by the CPU itself or by a CPU that wakes or changes a task
+ * there. While the CPU is idle, the CPU that balances for it writes this instead.
  */
 #ifndef __EQUIPOISE_RUNQUEUE_H
 #define __EQUIPOISE_RUNQUEUE_H
@@ -25,7 +25,7 @@ struct running {
 	/* The task's pid; 0 if no fair task runs, because the CPU is idle or a higher class has it. */
 	s32 pid;
 	u32 policy;
-	/* The task's group (group/group.bpf.h), if any group is limited; 0 is the root. */
+	/* The task's group (group/group.bpf.h), if any group is limited or groups have queues; 0 is the root. */
 	u32 charged_group;
 	/* See struct fair_entity. */
 	u32 inv_weight;
@@ -93,8 +93,8 @@ struct eevdf_queue {
 	u32 moves_done;
 	/* The weighted average of vruntime (V) when it was last computed. */
 	u64 zero_vruntime;
-	/* The number of entities. For each slice_class(), the number of entities that request a slice other than
-	 * the default, and that slice, in ns.
+	/* The number of entities, and of those that request a slice other than the default. For each slice_class(),
+	 * the number of the latter, and the last such slice, in ns.
 	 */
 	u32 nr;
 	u32 nr_custom_slice;
@@ -266,7 +266,7 @@ static __always_inline bool sched_idle_cpu(u32 cpu)
 	return rq->nr_running && rq->nr_running == rq->nr_idle_policy;
 }
 
-/* Is @cpu idle for @p, which may be SCHED_IDLE? */
+/* Does @cpu count as idle for @p, because it has only SCHED_IDLE tasks? */
 static __always_inline bool sched_idle_cpu_for(u32 cpu, const struct task_struct *p)
 {
 	return sched_idle_cpu(cpu) && !(policy.idle_policy_is_busy && p->policy == SCHED_IDLE);
@@ -285,7 +285,10 @@ static __always_inline u32 balanced_nr_running(u32 cpu)
 	return policy.balance_delayed ? rq->nr_running : rq->nr_running - rq->nr_delayed;
 }
 
-/* There are no branches here, because the verifier would follow each of them with an index of its own. */
+/*
+ * The class of @slice. There are no branches, because the verifier would follow each of them with an index of its
+ * own.
+ */
 static __always_inline u32 slice_class(u64 slice)
 {
 	u64 class = 0;

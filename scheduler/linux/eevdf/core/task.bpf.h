@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Tasks: the state of each, and the runqueue in which it counts. A task's weight and vruntime count from its wakeup
- * until it sleeps, whether it waits or runs; its averages count until it wakes up on another CPU.
+ * until it sleeps, or longer (delayed.h), whether it waits or runs; its averages count until it wakes up on another
+ * CPU.
  */
 #ifndef __EQUIPOISE_TASK_H
 #define __EQUIPOISE_TASK_H
@@ -98,8 +99,9 @@ static __noinline void update_avg_of_group(struct fair_rq *rq, u32 group, u32 cp
 }
 
 /*
- * Counts @se, whose group is not the root, with its weight in the runqueue of @cpu, which it joins or leaves (@by
- * is 1 or -1). The root's weight includes that of its group's entity instead.
+ * Subtracts the weight of @se, whose group is not the root, from fair_rq::group_load when @se joins the runqueue of
+ * @cpu (@by is 1), and adds it again when @se leaves (@by is -1). The load includes the weight of its group's
+ * entity instead.
  */
 static __always_inline void count_in_group(const struct fair_entity *se, u32 cpu, s32 by)
 {
@@ -206,7 +208,7 @@ static __always_inline void init_entity_util(struct fair_entity *se, u32 cpu)
 
 /*
  * At the end of an activation, updates the estimate of the task's utilization: it rises to the utilization at once,
- * and falls by a quarter of the difference (util_est_update()). The estimate stays if the task had to wait for the
+ * and falls by a quarter of the difference (util_est_update()). It does not fall if the task had to wait for the
  * CPU, which hides its demand.
  */
 static __always_inline void update_util_est(struct fair_entity *se)
@@ -218,7 +220,6 @@ static __always_inline void update_util_est(struct fair_entity *se)
 	if (!policy.util_est_beyond_capacity && util + UTIL_EST_MARGIN <= se->util_est &&
 	    util > power_orig_of(se->cpu))
 		return;
-	/* A smaller value may be due to waiting. */
 	if (util >= se->util_est || util + UTIL_EST_MARGIN >= se->avg.runnable_avg)
 		se->util_est = next_util_est(se->util_est, util);
 	se->util_changed = false;

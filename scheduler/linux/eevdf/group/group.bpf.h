@@ -27,8 +27,8 @@ struct group_rq {
 	 * used. */
 	struct eevdf_queue queue;
 	/*
-	 * The number of queued tasks below the group, and how many of them are runnable, and are SCHED_IDLE or in a
-	 * group with cpu.idle.
+	 * The number of queued tasks below the group, how many of them are runnable, and how many are SCHED_IDLE or
+	 * in a group with cpu.idle.
 	 */
 	u32 h_nr_queued;
 	u32 h_nr_runnable;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Updates the groups above a task when the task becomes runnable, stops, runs, and at its ticks. Each function goes
+ * Updates the groups above a task when the task becomes runnable, stops, runs, and at its ticks. Most functions go
  * from the task's group up to the root. These are enqueue_hierarchy(), dequeue_hierarchy() and others of Linux 7.3.
  *
  * On its CPU the task competes with the weight
@@ -9,7 +9,8 @@
  *	1 * ───────────────────────────── * ───────────────────────────── * ...		(__calc_prop_weight())
  *	    weights of the group's queue    weights of the queue above
  *
- * which is computed when the task becomes runnable, when it is picked, and at each tick.
+ * which is computed when the task becomes runnable, when it is picked, and at each tick. In the root's queue, the
+ * divisor is the weight of nice level 0 instead.
  */
 #ifndef __EQUIPOISE_HIERARCHY_H
 #define __EQUIPOISE_HIERARCHY_H

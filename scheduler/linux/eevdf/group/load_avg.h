@@ -2,7 +2,8 @@
 /*
  * The averages of groups' runqueues and entities. A runqueue's averages are the sums over its tasks and groups. If
  * tasks come or go, the group's entity takes over the change when it is next updated, and so does the group above
- * (propagate_entity_load_avg()). The sum of a group's load over its CPUs is updated at most once per ms.
+ * (propagate_entity_load_avg()). Each CPU updates its part of the sum of a group's load over all CPUs at most once
+ * per ms.
  */
 #ifndef __EQUIPOISE_GROUP_LOAD_AVG_H
 #define __EQUIPOISE_GROUP_LOAD_AVG_H
@@ -27,8 +28,8 @@ static __always_inline void start_pelt_clock(const struct fair_rq *rq, struct gr
 }
 
 /*
- * Stops the clock of the averages of @grq, which is throttled on @cpu. With queues of groups, switch_pelt_clocks()
- * does so.
+ * Stops the clock of the averages of @grq, which is throttled on @cpu, if no task is queued there. With queues of
+ * groups, switch_pelt_clocks() does so.
  */
 static __always_inline void queue_throttled(struct group_rq *grq, u32 cpu)
 {

@@ -32,8 +32,10 @@ struct group_pick {
 	u64 deadline;
 };
 
-/* Notes @one if it is to be picked before @best. If rounding has left no eligible entity, the first one counts as
- * the best. */
+/*
+ * Notes @one if it is to be picked before @best. If rounding has left no eligible entity, the one with the smallest
+ * vruntime counts as the best.
+ */
 static __always_inline void consider(struct group_pick *best, struct group_pick one, u64 avg)
 {
 	bool any = best->pid || best->group, better;
@@ -204,7 +206,8 @@ static __noinline bool start_from_queues(u32 cpu, struct task_struct *prev)
 	return true;
 }
 
-/* Does the waking task @p with @se, whose queue competes in the queue of @curr at this level, get the CPU of @curr?
+/* Does the waking task @p with @se get the CPU from the running task? Both compete in the queue of the group
+ * @level_of, in which the groups @child and @runs represent them; 0 is the task itself.
  */
 static __always_inline bool preempts_at(struct fair_rq *rq, const struct task_struct *p,
 					const struct fair_entity *se, u32 level_of, u32 child, u32 runs)

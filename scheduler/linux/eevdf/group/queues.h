@@ -93,7 +93,8 @@ static __always_inline void update_group_slice(struct eevdf_queue *queue, struct
 
 /*
  * No longer counts @tasks that have left the queue of @group on @cpu. The entities of queues that are empty leave,
- * too; if @delay, only if they have had no more than their share.
+ * too: with @delay, only when they have had no more than their share. Without @delay, the entity of @group leaves
+ * even if its queue is not empty.
  */
 __noinline bool dequeue_above(u32 group, u32 cpu, struct h_counts tasks, bool delay)
 {
@@ -123,8 +124,10 @@ __noinline bool dequeue_above(u32 group, u32 cpu, struct h_counts tasks, bool de
 	}
 }
 
-/* Makes the averages of @top and the groups below it stand still on @cpu as long as a group above is throttled:
- * tg_throttle_down(), tg_unthrottle_up(). */
+/*
+ * Makes the averages of @top and of each group below it stand still on @cpu if that group or one above it is
+ * throttled, and otherwise continue: tg_throttle_down(), tg_unthrottle_up().
+ */
 static __always_inline void switch_pelt_clocks(u32 top, u32 cpu)
 {
 	u32 group;
@@ -167,7 +170,10 @@ static __always_inline bool check_cfs_rq_runtime(u32 group, u32 cpu)
 	return grq->throttled || throttle_queue(group, cpu);
 }
 
-/* Takes time for the queue of @group on @cpu, if it is limited, because its first entity has joined. */
+/*
+ * Takes time for the queue of @group on @cpu, if it is limited, because its first entity has joined. If no time is
+ * left, the queue is throttled.
+ */
 static __always_inline void first_queued(u32 group, u32 cpu)
 {
 	struct group_rq *grq = group_rq_at(group, cpu);
@@ -180,8 +186,8 @@ static __always_inline void first_queued(u32 group, u32 cpu)
 }
 
 /*
- * Requeues the entity of @group on @cpu, which waits to leave, because it has tasks again:
- * requeue_delayed_entity().
+ * Keeps the entity of @grq, which waits to leave @queue, because it has tasks again. If it has had less than its
+ * share by now, it is placed anew, with a lag of zero: requeue_delayed_entity().
  */
 static __always_inline void requeue_delayed_group(struct eevdf_queue *queue, struct group_rq *grq)
 {
@@ -267,8 +273,10 @@ __noinline bool unthrottle_queue(u32 group, u32 cpu)
 	return enqueue_above(group, cpu, tasks);
 }
 
-/* Charges the entities of @group and those above it, which run on @cpu, @delta ns. Returns true if one of them has
- * to stop. */
+/*
+ * Charges @delta ns to the entities of @group and of the groups above, which run on @cpu. Returns true if one of
+ * them has to stop.
+ */
 __noinline bool charge_groups(u32 group, u32 cpu, u64 delta)
 {
 	bool stops = false;

@@ -7,8 +7,8 @@
  *	weight = n * shares * ──────────────────────────────────────	load = max(current weight, load_avg)
  *	                      load_avg of the group elsewhere + load
  *
- * calc_group_shares() of Linux 7.3, where n is the number of CPUs that the group can use or, if smaller, that of
- * its tasks; before Linux 7.3, n was 1 (cgroup_mode).
+ * calc_group_shares() of Linux 7.3, where n is the number of CPUs or, if smaller, that of the group's tasks; before
+ * Linux 7.3, n was 1 (cgroup_mode).
  */
 #ifndef __EQUIPOISE_SHARES_H
 #define __EQUIPOISE_SHARES_H
@@ -123,7 +123,8 @@ static __always_inline void update_cfs_group(u32 group, struct group_rq *grq, u3
 		reweight_group_entity(group, grq, cpu, calc_group_shares(fair_group_at(group), grq));
 }
 
-/* @weight times @own divided by the weight of the runqueue of @group, which may be the root: __calc_prop_weight().
+/* @weight times @own, divided by the weight of the runqueue of @group or, at the root, by that of nice level 0:
+ * __calc_prop_weight().
  */
 static __always_inline u64 calc_prop_weight(u32 group, u32 cpu, u64 own, u64 weight)
 {

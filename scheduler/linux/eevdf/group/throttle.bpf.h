@@ -87,8 +87,10 @@ __noinline bool hold_picked(u32 cpu)
 	return held;
 }
 
-/* Lets the tasks of @group that wait on @cpu run again, unless another group is still throttled:
- * unthrottle_cfs_rq(). */
+/*
+ * Lets the tasks of @group that wait on @cpu run again, unless another group above them is still throttled:
+ * unthrottle_cfs_rq().
+ */
 __noinline bool unthrottle_cfs_rq(u32 group, u32 cpu)
 {
 	struct group_rq *grq;

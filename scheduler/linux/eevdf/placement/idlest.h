@@ -119,7 +119,7 @@ static __always_inline bool update_pick_idlest(const struct idlest_env *env, u32
 
 /*
  * Is the idlest group so much idler than the local one that the task should leave? @nr_allowed is the number of
- * CPUs that the task may use in the local group.
+ * CPUs of the local group; the kernel counts only those that the task may use.
  */
 static __always_inline bool leaves_local(const struct idlest_env *env, const struct domain *sd, u32 nr_allowed)
 {
@@ -157,7 +157,8 @@ static __always_inline bool leaves_local(const struct idlest_env *env, const str
 }
 
 /*
- * The number of the group of @cpu's domain at @level that is the idlest for @p, or -1 if that is @cpu's own group.
+ * The number of the group of @cpu's domain at @level that is the idlest for @p, or -1 if @p should stay in @cpu's
+ * own group.
  */
 __noinline s32 find_idlest_group(struct task_struct *p __arg_trusted, u32 cpu, u32 level)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The CPU near which a task wakes up: its last one, or its waker's. Linux 7.3's rules. */
+/* The CPU near which a task wakes up, its last one or its waker's, by Linux 7.3's rules. */
 #ifndef __EQUIPOISE_WAKE_AFFINE_H
 #define __EQUIPOISE_WAKE_AFFINE_H
 

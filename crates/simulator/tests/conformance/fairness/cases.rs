@@ -96,7 +96,7 @@ fn first_starved(
     Ok(order.into_iter().find(starved).map(|i| (i, got[i], due[i])))
 }
 
-/// A task of `tasks` that got too little on `machine`, in words.
+/// The error describes a task of `tasks` that got too little on `machine`.
 fn starved(machine: &Machine, tasks: &[Task], seed: u64) -> Result<(), String> {
     let mut starved = first_starved(machine, tasks, seed, UNTIL)?;
     if starved.is_some_and(|(i, ..)| tasks[i].nice > 0) {
@@ -280,7 +280,7 @@ fn a_light_task_that_runs_alone_does_not_set_the_clock_of_the_cpu_that_others_ar
 }
 
 /// The property test found this: heavy loops that took turns on two CPUs left their debts to the cluster for others to
-/// pay: light loops that are bound to one of the two CPUs got nothing for 2.7 s.
+/// pay, so that light loops that are bound to one of the two CPUs got nothing for 2.7 s.
 #[test]
 fn a_heavy_task_that_changes_cpus_leaves_no_debt_to_those_that_are_bound_there() {
     let only = |cpus, nice| Task { cpus, ..spin(nice) };
@@ -388,7 +388,7 @@ fn a_task_that_naps_briefly_has_its_cpu_back_from_each_loop_that_comes() {
     assert!(got[3] > 0.2, "{got:?}");
 }
 
-/// The property test found this: the level counted the weight of a heavy task that naps twice, so the loops of nice 0
+/// The property test found this: the level counted the weight of a heavy, napping task twice, so the loops of nice 0
 /// were charged as if they were not worth a CPU each. A light task that naps got 0.2 of a CPU where it was due 0.54.
 #[test]
 fn a_light_task_that_naps_gets_its_due_beside_a_heavy_one_that_does() {

@@ -101,7 +101,7 @@ pub fn due_by_speed(claims: &[Claim], speeds: &[f64]) -> Vec<f64> {
             each.map(|(claim, due)| due.unwrap_or_else(|| share(claim)))
                 .collect()
         };
-        // The smallest number of threads, largest shares first, that has more than its CPUs.
+        // The least share among the fewest threads, largest shares first, that have more than their CPUs.
         let over = |shares: &[f64]| {
             let mut sorted = shares.to_vec();
             sorted.sort_by(|a, b| b.total_cmp(a));
@@ -122,8 +122,7 @@ pub fn due_by_speed(claims: &[Claim], speeds: &[f64]) -> Vec<f64> {
                 } = level;
             }
         }
-        // Threads whose demand is at least as large as their share keep the share; if there is no
-        // such thread, all get their demand.
+        // These threads keep their shares. If there are no such threads, all threads get their demands.
         let least = if fits == most {
             0.0
         } else {

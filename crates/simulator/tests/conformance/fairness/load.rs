@@ -18,7 +18,7 @@ pub enum Does {
         run: u64,
         sleep: u64,
     },
-    /// The thread runs for this time in each period. All threads with a period wake up together.
+    /// The thread runs for this time in each period. All threads with the same period wake up together.
     Period {
         run: u64,
         period: u64,
@@ -94,7 +94,7 @@ pub struct Got {
     pub share: f64,
     /// The longest time for which it was runnable and did not run, in ns.
     pub longest_wait: u64,
-    /// The number of periods, and below the number of periods at whose end the work was not done.
+    /// The number of periods; `missed` is the number of those at whose end the work was not done.
     pub periods: u64,
     pub missed: u64,
 }
@@ -241,7 +241,7 @@ pub fn run_checked(
         check,
     )
     .map_err(|error| error.to_string())?;
-    // The threads that wait at the end, and the threads that run.
+    // Counts the threads that wait at the end, and the threads that run.
     let open: Vec<String> = watch.waits_since.keys().cloned().collect();
     for name in open {
         watch.end_wait(until, &name);
@@ -276,7 +276,7 @@ pub fn run_checked(
     Ok((0..load.threads.len()).map(of).collect())
 }
 
-/// The length of a turn in ns: a slice, which ends at a tick.
+/// The length of a turn in ns, at most: a slice and two ticks.
 pub fn turn(machine: &Machine) -> u64 {
     3 * MS + 2_000_000_000 / u64::from(machine.hz)
 }

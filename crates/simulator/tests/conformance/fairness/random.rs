@@ -81,7 +81,7 @@ pub fn alike() -> impl Strategy<Value = Machine> {
     (cpus, hz()).prop_map(|((cpus, caches), hz)| equal_cpus(cpus, caches, hz))
 }
 
-/// Machines with up to four kinds of CPU in two to five clusters.
+/// Machines of two to five clusters, each with CPUs of a random kind, and known heterogeneous machines.
 pub fn unlike() -> impl Strategy<Value = Machine> {
     let kind = prop::sample::select(vec![1 << 20, 7 << 17, 5 << 17, 1 << 19, 3 << 17, 1 << 18]);
     let random = (vec((1..=6usize, kind), 2..=5), hz()).prop_map(|(mut clusters, hz)| {
@@ -121,7 +121,7 @@ pub fn does() -> impl Strategy<Value = Does> {
     ]
 }
 
-/// Any of these nice levels, which are mostly 0.
+/// Nice levels: any of `levels` in half of the cases, and 0 in the others.
 pub fn nice(levels: std::ops::RangeInclusive<i8>) -> impl Strategy<Value = i8> {
     prop_oneof![1 => Just(0), 1 => levels]
 }

@@ -55,7 +55,7 @@ fn slack(machine: &Machine) -> f64 {
     turn(machine) as f64 / (WINDOW.end - WINDOW.start) as f64
 }
 
-/// If all nice levels are five higher, shares stay the same.
+/// If all nice levels are five lower, shares stay the same.
 fn scale(case: &Case) -> Measured {
     let heavier = with(case, |case| {
         case.load
@@ -66,7 +66,8 @@ fn scale(case: &Case) -> Measured {
     Ok(change(case, &got(case)?, &got(&heavier)?))
 }
 
-/// Groups of one thread each, whose weights have the same ratio as the nice levels.
+/// `load` with each thread in a group of its own. The groups' weights are `times` the weights of the threads' nice
+/// levels.
 fn in_groups(load: &Load, times: f64) -> Load {
     let group = |(i, thread): (usize, &Thread)| ControlGroup {
         weight: (f64::from(weight_of(thread.nice)) * times).round() as u32,
@@ -85,7 +86,7 @@ fn in_groups(load: &Load, times: f64) -> Load {
     }
 }
 
-/// A group for each thread, with the weight that corresponds to its nice level.
+/// If each thread is in a group of its own with the weight that corresponds to its nice level, shares stay the same.
 fn group_is_nice(case: &Case) -> Measured {
     let grouped = with(case, |case| case.load = in_groups(&case.load, 0.8));
     Ok(change(case, &got(case)?, &got(&grouped)?))
@@ -105,7 +106,7 @@ fn permutation(case: &Case) -> Measured {
     Ok(change(case, &got(case)?, &after))
 }
 
-/// Masks that exclude one of several CPUs of a kind leave shares the same.
+/// If the first thread may not use one of several CPUs of a kind, shares stay the same.
 fn mask(case: &Case) -> Measured {
     let cpus = case.machine.cpus.len();
     let masked = with(case, |case| {
@@ -240,7 +241,8 @@ fn misses_more(case: &Case, window: Range<u64>) -> Measured {
 }
 
 /// A periodic thread misses no larger part of its periods than under `eevdf` either if it runs beside loops of a tenth
-/// of its weight. The weights come from nice levels, or from groups, which the threads enter as they begin.
+/// of its weight. The weights come from nice levels, or from two groups, which the threads enter as they begin; then
+/// all loops together have a tenth of the weight.
 fn light_loops(case: &Case) -> Measured {
     let count = 4 + case.seed as usize % 60;
     let light = with(case, |case| {
@@ -304,8 +306,8 @@ struct Row {
     wanted: f64,
 }
 
-/// Defines a test for each row: of 200 cases, at most this number miss the theory's bar, and none misses the last
-/// bar.
+/// Defines a test for each row: of 200 cases, at most `misses` miss the theory's bar, and none is further off than
+/// `worst`.
 macro_rules! table {
     ($($name:ident, $cases:expr, $measure:expr, $wanted:expr, $misses:expr, $worst:expr;)*) => {
         $(#[test]
@@ -436,8 +438,8 @@ fn keeps(name: &str, misses: u32, worst: f64) {
 
 /// Prints for each row how many of PROPTEST_CASES cases miss the theory's bar, and the worst distance (`make
 /// properties`). With PROPERTY, only rows whose names contain it are measured, and each missing case is described, or
-/// only that of the seed CASE. POLICY is measured instead of `equipoise`. Each CPU takes the next row when it has
-/// finished one.
+/// only that of the seed CASE. POLICY is measured instead of `equipoise`, except where a measure names `equipoise`.
+/// Each CPU takes the next row when it has finished one.
 #[test]
 #[ignore = "prints figures, and fails only if a run does"]
 fn cases_that_miss_the_bars() {

@@ -21,7 +21,7 @@ fn examples(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The files of `merge/` are parts of a file, in the grammar of before 1.0.
+/// The files of `merge/` are parts of a file, in the grammar that rt-app had before 1.0.
 #[test]
 fn every_example_of_rt_app_runs() {
     let mut paths = Vec::new();

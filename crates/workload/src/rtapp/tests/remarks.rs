@@ -37,7 +37,7 @@ fn a_task_without_threads_may_never_run() {
     );
 }
 
-/// rt-app since June 2025 ignores the string of `suspend`.
+/// Since June 2025, rt-app has ignored the string of `suspend`.
 #[test]
 fn a_suspend_under_another_name_is_named() {
     let suspend = |name: &str| {
@@ -57,7 +57,7 @@ fn a_suspend_under_another_name_is_named() {
     );
 }
 
-/// rt-app since February 2025 requests a slice with it.
+/// Since February 2025, rt-app has requested a slice with `runtime`.
 #[test]
 fn a_runtime_that_may_be_a_slice_is_named() {
     let runtime = |more: &str| notes(&format!(r#" "a": {{ {more} "loop": 1, "runtime": 300 }} "#));

@@ -4,12 +4,12 @@
  * between fast and slow CPUs by their own tracked load, and domains that have both kinds are not balanced:
  *
  *  - A new task starts on a fast CPU, as if it had always been running.
- *  - A task with a load above the up threshold goes to a fast CPU that is idle: when it wakes up, when a
+ *  - A task whose load has reached the up threshold goes to a fast CPU that is idle: when it wakes up, when a
  *    fast CPU runs out of work, and when any CPU's periodic balance finds it.
  *  - A task that wakes up with a load below the down threshold goes to a slow CPU. Small tasks may be packed on the
  *    slow CPUs: the first CPU takes them until it is full.
  *  - If all fast CPUs are busy, one of them has two tasks and a slow CPU is idle, the lightest task goes to the
- *    slow CPU, provided that it gets less than three quarters of the time that it needs.
+ *    slow CPU, provided that it gets no more than three quarters of the time that it needs.
  *  - After a task has moved between fast and slow CPUs, it may not move in the same direction again for some time.
  */
 #ifndef __EQUIPOISE_HMP_H
@@ -71,7 +71,7 @@ static __always_inline void hmp_set_curr(struct fair_rq *rq, const struct fair_e
 	rq->curr.design.hmp.load_avg_ratio = se->design.hmp.load_avg_ratio;
 }
 
-/* A runqueue with tasks counts as busy, however small its load is. */
+/* A runqueue counts as busy if its tasks have any load, however small. */
 static __always_inline bool hmp_busy(u32 cpu)
 {
 	return READ_ONCE(rq_of(cpu)->design.hmp.load_avg_ratio);
@@ -85,7 +85,7 @@ static __always_inline u64 hmp_last(u32 cpu)
 	return hmp->last_up ? hmp->last_up : hmp->last_down;
 }
 
-/* The idle CPU of @group that has been unused for the longest time, or -1. */
+/* The idle CPU of @group to which no task has moved for the longest time (hmp_last()), or -1. */
 __noinline s32 hmp_idle_cpu(u32 group)
 {
 	const struct group *sg = group_at(group);
@@ -106,8 +106,8 @@ __noinline s32 hmp_idle_cpu(u32 group)
 }
 
 /*
- * hmp_domain_min_load(): the CPU of @group with the least load for @p, which is an idle one if there is any. Among
- * equals, it is the CPU that has been unused for the longest time. Returns -1 if @p may use no CPU of @group.
+ * hmp_domain_min_load(): the CPU of @group for @p, which is an idle one if there is any. Among equals, it is the
+ * one to which no task has moved for the longest time. Returns -1 if @p may use no CPU of @group.
  */
 __noinline s32 hmp_min_load_cpu(struct task_struct *p __arg_trusted, u32 group)
 {

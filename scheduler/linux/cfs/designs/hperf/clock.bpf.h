@@ -4,10 +4,10 @@
  * make shares equal.
  *
  * A vruntime is meaningful on its own runqueue only. If there are more tasks than CPUs, some tasks have a CPU of
- * their own and others share one, and a task that changes CPUs starts on its new CPU without lead or lag. If tasks
- * change places all the time, chance decides how often each comes to a shared CPU. Therefore each task's share of
- * all CPUs is compared with a clock. The clock advances as the vruntime of a task would if all CPUs were shared by
- * weight. A task that is behind the clock when it moves gets a head start, within limits.
+ * their own and others share one, and a task that changes CPUs takes along only its lead or lag on the old CPU. If
+ * tasks change places all the time, chance decides how often each comes to a shared CPU. Therefore each task's
+ * share of all CPUs is compared with a clock. The clock advances as the vruntime of a task would if all CPUs were
+ * shared by weight. A task that is behind the clock when it moves gets a head start, within limits.
  *
  * Druntime needs a clock, too. If there are fewer or more slow CPUs than fast ones, and all are busy, the druntime
  * of every task grows or shrinks with time. A task that began with 0, or slept meanwhile, would have to catch up

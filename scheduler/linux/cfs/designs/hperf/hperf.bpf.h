@@ -14,7 +14,8 @@
  *    leaves a cluster is the one that has spent the most time there: the highest druntime goes down, the lowest up.
  *  - If the clusters are in balance, these two tasks change places.
  *  - A fast CPU without work pulls from the slow ones. A slow CPU does not pull.
- *  - A waking or new task goes to the CPU with the least load.
+ *  - A waking or new task goes to an idle CPU, preferably a fast one, otherwise to the CPU with the least load
+ *    relative to its capacity.
  *
  * These rules are ours, not the posting's:
  *
@@ -70,8 +71,8 @@ static __always_inline void hperf_update_idle(struct fair_rq *rq)
 }
 
 /*
- * Updates the state of @se, which becomes runnable. A task that was behind the clock stays behind, within limits; a
- * new task begins at the clock. A lead in druntime stays.
+ * Updates the state of @se, which becomes runnable. A task that was behind the clock, or ahead of it, stays so
+ * within limits; a new task begins at the clock. A lead in druntime stays.
  */
 static __always_inline void hperf_enqueue_entity(struct fair_entity *se)
 {
@@ -167,7 +168,9 @@ enum hperf_imbalance {
 	HPERF_UP,
 };
 
-/* Would @from still have more load relative to its capacity than @to with an average task moved? */
+/*
+ * Does @from have more load relative to its capacity than @to would have with an average task of @from in addition?
+ */
 static __always_inline bool hperf_too_high(const struct hperf_cluster *from, const struct hperf_cluster *to)
 {
 	u64 task = from->nr_running ? from->load / from->nr_running : 0;
@@ -212,7 +215,7 @@ __noinline bool hperf_pick(struct candidate *best __arg_nonnull, u32 group, u32 
 	return best->pid;
 }
 
-/* Moves the candidate in one direction. */
+/* Moves the task that hperf_pick() finds to @dst_cpu, up or down. */
 static __always_inline void hperf_move(struct candidate *best, bool up, u32 dst_cpu, u64 now)
 {
 	if (!hperf_pick(best, up ? machine.slow_group : machine.fast_group, dst_cpu, now))

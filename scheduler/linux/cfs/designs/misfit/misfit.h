@@ -53,8 +53,8 @@ static __always_inline bool better_cpu_exists(u32 cpu)
 }
 
 /*
- * nohz_kick_needed(). The posting kicks whether or not there is a better CPU: a hardware thread,
- * with less than half of a CPU's cpu_power, would kick at each tick while it has a task.
+ * nohz_kick_needed(). The posting kicks whether or not there is a better CPU: one of two hardware threads, with
+ * little more than half of a CPU's cpu_power, would kick at each tick while it has a task.
  */
 static __always_inline bool misfit_kick(u32 cpu)
 {

@@ -41,8 +41,8 @@ static __always_inline void init_power_stats(struct balance_env *env)
 }
 
 /*
- * Adds @cpu to its group, unless this is already a balance for performance, which an idle local group or an
- * overloaded group causes.
+ * Adds @cpu to its group, unless this is already a balance for performance, by init_power_stats() or because of an
+ * overloaded group.
  */
 static __always_inline void add_power_stats(struct balance_env *env, u32 cpu)
 {

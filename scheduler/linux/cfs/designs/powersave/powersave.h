@@ -40,9 +40,9 @@ static __always_inline u64 task_util(const struct fair_entity *se)
 }
 
 /*
- * max_rq_util(): the utilization that @cpu may reach with its tasks. It is the sum of the tasks' own utilizations,
- * as far as other classes leave room, plus the use by other classes. On @wakeup, a CPU that is woken in bursts has
- * not yet shown the utilization of its tasks, so they count in full.
+ * max_rq_util(): the utilization that @cpu may reach with its tasks. It is the present utilization by fair tasks,
+ * as far as other classes leave room, times the number of tasks, plus the use by other classes. On @wakeup, a CPU
+ * that is woken in bursts has not yet shown the utilization of its tasks, so they count in full.
  */
 __noinline u64 max_rq_util(u32 cpu, bool wakeup)
 {
@@ -92,7 +92,10 @@ __noinline s32 find_group_leader(u32 cpu, u32 level, u64 putil, bool wakeup)
 	return sd_util + putil < sd->weight * FULL_UTIL ? leader : -1;
 }
 
-/* The room on @cpu for four times @putil, less than 1 if there is none. Heavy tasks find room nowhere. */
+/*
+ * The room that four times @putil would leave on @cpu; less than 1 if that does not fit. Heavy tasks find room
+ * nowhere.
+ */
 static __always_inline s64 cpu_vacancy(u32 cpu, u64 putil, bool wakeup)
 {
 	return (s64)FULL_UTIL - (s64)max_rq_util(cpu, wakeup) - (s64)(putil << 2);

@@ -100,8 +100,8 @@ fn little_load_on_slow_cpus_is_no_gain() {
     assert!(got[7] > 0.4, "{got:?}");
 }
 
-/// This must hold with ticks of 10 ms, too. (In a case of the property test the heavy loop got 0.39 of a CPU, as much
-/// as the others.)
+/// A heavy loop must keep the fastest CPU even with ticks of 10 ms. (In a case of the property test, the heavy loop got
+/// 0.39 of a CPU, as much as the others.)
 #[test]
 fn a_heavy_loop_keeps_the_fastest_cpu() {
     let mut all = vec![spin(0); 12];
@@ -176,8 +176,8 @@ fn a_task_that_is_worth_a_cpu_does_not_keep_it_from_another_one() {
     assert!(audio.missed * 100 <= audio.periods, "{audio:?}");
 }
 
-/// Four loops of one CPU, and six that may also use a CPU of another cluster. One of the six kept the other CPU, because
-/// its cluster, all of whose other CPUs idled, had as much load as the first one.
+/// Four loops are bound to one CPU, and six others may also use a CPU of another cluster. One of the six kept the other
+/// CPU, because its cluster, all of whose other CPUs idled, had as much load as the first one.
 #[test]
 fn loops_of_two_clusters_take_turns_on_the_cpu_that_others_may_not_use() {
     let of = |nice, cpus| Task {
@@ -193,8 +193,8 @@ fn loops_of_two_clusters_take_turns_on_the_cpu_that_others_may_not_use() {
     }
 }
 
-/// A thread of short runs preempts the CPU of a light loop in its affinity, and gets that CPU at once: it once waited
-/// for another one, while the CPU that had stopped for it found no task.
+/// A thread of short runs preempts a light loop on a CPU of its affinity, and gets that CPU at once. The thread once
+/// waited for another CPU, while the CPU that had stopped for it found no task.
 #[test]
 fn a_bound_task_goes_to_the_cpu_that_stops_for_it() {
     let five = [2, 3, 4, 6, 7];

@@ -20,8 +20,8 @@ fn new_loops_spread_over_caches() {
     }
 }
 
-/// If one cache has one loop more than the other, all loops take turns there. They also do so after the machine has
-/// idled, when each loop would have been due more than a CPU.
+/// If one cache has one loop more than the other, all loops take turns in the fuller cache. They also do so after the
+/// machine has idled, when each loop would have been due more than a CPU.
 #[test]
 fn loops_that_start_on_an_idle_machine_share_it() {
     let machine = equal_cpus(4, 2, 250);
