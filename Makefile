@@ -140,12 +140,12 @@ cost:
 	python3 -m tools.cost $(COST)
 
 # Makes small changes to the meaning of scheduler/equipoise and reports which tests notice; `make mutants
-# MUTANTS="vtime.h"` does less.
+# MUTANTS="fair.h"` does less.
 mutants:
 	python3 -m tools.mutants $(MUTANTS)
 
-# Removes the rules of scheduler/equipoise, one at a time, and prints what gets worse; `make ablate
-# ABLATE="level.h"` does less.
+# Removes the rules of scheduler/equipoise, one at a time, and prints what gets worse or better; `make
+# ablate ABLATE="level.h"` does less.
 ablate:
 	python3 -m tools.ablate $(ABLATE)
 

@@ -147,6 +147,13 @@ impl Scheduler {
                 entity = (struct fair_entity){{}};
                 return select_idlest_cpu(&task, cpu, cpu, SD_BALANCE_FORK);
             }}
+            /* The task may use these two CPUs only. */
+            void allow(u32 a, u32 b)
+            {{
+                __builtin_memset(&all, 0, sizeof(all));
+                all.bits[a / 64] |= 1ULL << a % 64;
+                all.bits[b / 64] |= 1ULL << b % 64;
+            }}
             u32 scan(u32 cpu, u64 util)
             {{
                 struct balance_env *env = this_balance_env();
@@ -348,6 +355,18 @@ fn a_child_begins_where_there_is_most_room() {
     assert!(numa.call("fork_on", [0, 0, 0]) >= 8);
     let tc2 = Scheduler::busy("tc2", &[0, 1, 1, 1, 1]);
     assert_eq!(tc2.call("fork_on", [3, 0, 0]), 0);
+}
+
+/// A node with a busy CPU keeps a child, although the other node is idle, but not if the child may use only the busy CPU
+/// there.
+#[test]
+fn a_child_leaves_a_node_whose_only_allowed_cpu_is_busy() {
+    let other = Machine::find("emr-2s").unwrap().nodes()[1];
+    let numa = Scheduler::busy("emr-2s", &[1]);
+    let leaves = || other.contains(numa.call("fork_on", [0, 0, 0]) as usize);
+    assert!(!leaves());
+    numa.call("allow", [0, other.first().unwrap() as u64, 0]);
+    assert!(leaves());
 }
 
 /// The level of all CPUs of alder-lake: its P cores are CPUs 0 to 15, of which 8 to 11 are preferred, and its E cores

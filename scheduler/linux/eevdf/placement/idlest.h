@@ -60,8 +60,8 @@ static __always_inline void add_wakeup_stats(struct idlest_env *env, u32 cpu)
 		sgs->idle_cpus++;
 }
 
-/* Computes the statistics of @group over the CPUs that @p may use. Returns false if there are none. */
-__noinline bool update_sg_wakeup_stats(struct task_struct *p __arg_trusted, u32 group, u32 flags, u32 imbalance_pct)
+/* Computes the statistics of @group over the CPUs that @p may use. Returns the number of these CPUs. */
+__noinline u32 update_sg_wakeup_stats(struct task_struct *p __arg_trusted, u32 group, u32 flags, u32 imbalance_pct)
 {
 	forget_origin(group);
 	forget_origin(flags);
@@ -70,11 +70,11 @@ __noinline bool update_sg_wakeup_stats(struct task_struct *p __arg_trusted, u32 
 	const struct group *sg = group_at(group);
 	struct fair_entity *se = entity_of(p);
 	struct group_stats *sgs = &env->sgs;
-	bool any = false;
+	u32 nr_allowed = 0;
 	int i;
 
 	if (!se)
-		return false;
+		return 0;
 	__builtin_memset(sgs, 0, sizeof(*sgs));
 	sgs->misfit_task_load = flags & SD_ASYM_CPUCAPACITY ? 1 : 0;
 	bpf_for(i, 0, sg->weight) {
@@ -82,7 +82,7 @@ __noinline bool update_sg_wakeup_stats(struct task_struct *p __arg_trusted, u32 
 
 		if (!task_allowed(p, cpu))
 			continue;
-		any = true;
+		nr_allowed++;
 		add_wakeup_stats(env, cpu);
 		if (sgs->misfit_task_load && util_fits_cpu(task_util_est(se), cpu))
 			sgs->misfit_task_load = 0;
@@ -92,7 +92,7 @@ __noinline bool update_sg_wakeup_stats(struct task_struct *p __arg_trusted, u32 
 	sgs->type = group_classify(imbalance_pct, group, sgs);
 	if (sgs->type == GROUP_FULLY_BUSY || sgs->type == GROUP_OVERLOADED)
 		sgs->avg_load = sgs->group_load * SCHED_POWER_SCALE / sgs->group_capacity;
-	return any;
+	return nr_allowed;
 }
 
 /* Is the group of env->sgs, @group, idler than the idlest group so far? */
@@ -118,8 +118,8 @@ static __always_inline bool update_pick_idlest(const struct idlest_env *env, u32
 }
 
 /*
- * Is the idlest group so much idler than the local one that the task should leave? @nr_allowed is the number of
- * CPUs of the local group; the kernel counts only those that the task may use.
+ * Is the idlest group so much idler than the local one, where the task may use @nr_allowed CPUs, that the task
+ * should leave?
  */
 static __always_inline bool leaves_local(const struct idlest_env *env, const struct domain *sd, u32 nr_allowed)
 {
@@ -166,7 +166,7 @@ __noinline s32 find_idlest_group(struct task_struct *p __arg_trusted, u32 cpu, u
 	forget_origin(level);
 	struct idlest_env *env = this_idlest_env();
 	struct domain *sd = domain_of(cpu, level);
-	u32 local = local_group_of(cpu, level);
+	u32 local = local_group_of(cpu, level), nr_local = 0;
 	int i;
 
 	env->local_group = env->idlest_group = -1;
@@ -175,10 +175,12 @@ __noinline s32 find_idlest_group(struct task_struct *p __arg_trusted, u32 cpu, u
 	env->idlest.type = GROUP_OVERLOADED;
 	bpf_for(i, 0, sd->nr_groups) {
 		u32 group = nth_group(sd, local, i);
+		u32 nr_allowed = update_sg_wakeup_stats(p, group, sd->flags, sd->imbalance_pct);
 
-		if (!update_sg_wakeup_stats(p, group, sd->flags, sd->imbalance_pct))
+		if (!nr_allowed)
 			continue;
 		if (!i) {
+			nr_local = nr_allowed;
 			env->local = env->sgs;
 			env->local_group = group;
 		} else if (update_pick_idlest(env, group)) {
@@ -188,7 +190,7 @@ __noinline s32 find_idlest_group(struct task_struct *p __arg_trusted, u32 cpu, u
 	}
 	if (env->idlest_group < 0 || env->local_group < 0)
 		return env->idlest_group;
-	return leaves_local(env, sd, group_at(local)->weight) ? env->idlest_group : -1;
+	return leaves_local(env, sd, nr_local) ? env->idlest_group : -1;
 }
 
 /*
