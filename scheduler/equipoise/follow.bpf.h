@@ -82,6 +82,18 @@ static __always_inline u64 estimated_util(const struct task_state *t)
 	return used > t->util_est ? used : t->util_est;
 }
 
+/*
+ * @t stops on @cpu. The CPU has at least the utilization of the task, which may just have come from another CPU: in
+ * the kernel, a task takes its utilization along.
+ */
+static __always_inline void leave_used(const struct task_state *t, u32 cpu)
+{
+	s64 more = pelt_util(&t->used) - cpu_util_fair(cpu);
+
+	if (more > 0)
+		__sync_fetch_and_add(&cpu_util_of(cpu)->attached, more);
+}
+
 /* Notes the time if other tasks wait for @t, which runs on @cpu. */
 static __always_inline void note_hurry(const struct task_state *t, u32 cpu, u64 now)
 {
@@ -152,8 +164,10 @@ static __always_inline void follow_switch(u32 cpu, struct task_struct *prev, str
 	struct task_state *was = prev->pid ? task_of(prev) : NULL, *t = next->pid ? task_of(next) : NULL;
 	u64 now = bpf_ktime_get_ns();
 
-	if (was)
+	if (was) {
 		note_used(prev, was, cpu, now);
+		leave_used(was, cpu);
+	}
 	if (t)
 		note_hurry(t, cpu, now);
 	cpu_util_of(cpu)->estimated = t ? estimated_util(t) : 0;

@@ -424,3 +424,13 @@ fn a_short_nap_moves_no_thread() {
         assert!(done > 0.95, "{machine}: {done}");
     }
 }
+
+/// A heavy thread that changes CPUs in its run leaves its utilization where it goes to sleep: the clock that all CPUs
+/// share stays as high for the light threads as under `eevdf`.
+#[test]
+fn a_thread_that_moves_keeps_the_frequency_up() {
+    for machine in ["hikey-6220", "snb-laptop"] {
+        let run = relative_to_eevdf(machine, "heavy-and-light", "light/run");
+        assert!(run < 1.08, "{machine}: {run}");
+    }
+}
