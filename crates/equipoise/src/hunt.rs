@@ -8,8 +8,8 @@ use crate::output::{self, Staged};
 use crate::say;
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::{Against, Budget, By, Ground, Prey, Question, Scheduler, Victim};
-use machine::Machine;
 use machine::input::{self, BadInput};
+use machine::{Machine, counted};
 use native::Kernel;
 use report::{Page, Table};
 use std::path::{Path, PathBuf};
@@ -134,9 +134,8 @@ fn write(
     let page = Page {
         title: what,
         notes: vec![format!(
-            "{} thread{}, the simplest of {} loads, in {}",
-            prey.threads,
-            if prey.threads == 1 { "" } else { "s" },
+            "{}, the simplest of {} loads, in {}",
+            counted(prey.threads, "thread", "threads"),
             prey.tried,
             path.display()
         )],

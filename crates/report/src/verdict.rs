@@ -4,6 +4,7 @@ use lab::{
     Change, Comparison, Entry, Finding, GoalVerdict, Judged, Measured, Reason, Results, Statement,
     Verdict,
 };
+use machine::counted;
 use workload::Goal;
 
 /// The maximum number of schedulers that a line names if several are equal.
@@ -64,10 +65,9 @@ fn stalled(name: &str, measured: &Measured) -> Option<String> {
         format!("{thread} (from {} s on)", seconds(since))
     };
     let mut named: Vec<String> = stalled.iter().take(MOST_STALLED).map(since).collect();
-    match stalled.len().saturating_sub(MOST_STALLED) {
-        0 => {}
-        1 => named.push("1 other thread".to_owned()),
-        more => named.push(format!("{more} other threads")),
+    let more = stalled.len().saturating_sub(MOST_STALLED);
+    if more > 0 {
+        named.push(counted(more, "other thread", "other threads"));
     }
     let all = measured.runs.len();
     let when = match *most {

@@ -7,6 +7,7 @@ use crate::Chart;
 use crate::number::number;
 use crate::verdict::at_full_speed;
 use lab::{Comparison, Entry, Finding, Findings, Measured, Results, Runs};
+use machine::counted;
 use simulator::GroupRequest;
 use workload::{Better, Unit};
 
@@ -21,11 +22,7 @@ pub(super) fn says_something(chart: &Chart) -> bool {
 /// A remark about the number of runs and their seeds.
 pub(crate) fn number_of_runs(runs: &Runs, asked: u32) -> String {
     match runs.count == asked {
-        true => format!(
-            "{asked} run{}, seed {}",
-            if asked == 1 { "" } else { "s" },
-            runs.seed
-        ),
+        true => format!("{}, seed {}", counted(asked, "run", "runs"), runs.seed),
         false => format!(
             "stopped after {} of {asked} runs, seed {}",
             runs.count, runs.seed
