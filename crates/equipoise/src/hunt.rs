@@ -134,7 +134,7 @@ fn write(
     let page = Page {
         title: what,
         notes: vec![format!(
-            "{}, the simplest of {} loads, in {}",
+            "{}; {} loads were tried; written to {}",
             counted(prey.threads, "thread", "threads"),
             prey.tried,
             path.display()
@@ -186,7 +186,7 @@ fn measure(
                         "expected a thread that is not real-time, and computes for 1 % of the time or more"
                     }
                     By::Wait => {
-                        "expected a load under which the policy of --against is not stopped"
+                        "expected a load in which no thread stalls under the policy of --against"
                     }
                     By::Time | By::Energy => {
                         "expected a load that ends by itself under both policies"
@@ -340,10 +340,11 @@ fn sentence(
     victim: Option<&Victim>,
 ) -> String {
     if factor >= lab::STOPPED || victim.is_some_and(|victim| victim.stalls) {
-        return format!(
-            "Threads stall under {name} on {machine}, but none stalls under {}.",
-            args.against
-        );
+        let but = match args.against.as_str() {
+            "limit" => String::new(),
+            policy => format!(", but none stalls under {policy}"),
+        };
+        return format!("Threads stall under {name} on {machine}{but}.");
     }
     let against = match args.against.as_str() {
         "limit" => "the shortest possible time".to_owned(),

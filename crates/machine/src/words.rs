@@ -3,7 +3,11 @@
 use std::fmt::Display;
 
 /// A count with its noun: `1 one` or, for another count, `3 more`.
-pub fn counted<N: Copy + Display + PartialEq + From<u8>>(count: N, one: &str, more: &str) -> String {
+pub fn counted<N: Copy + Display + PartialEq + From<u8>>(
+    count: N,
+    one: &str,
+    more: &str,
+) -> String {
     format!("{count} {}", if count == N::from(1) { one } else { more })
 }
 

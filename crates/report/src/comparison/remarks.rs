@@ -70,13 +70,13 @@ pub(super) fn ignored_groups(findings: &Results<'_>) -> Vec<String> {
         (
             GroupRequest::Groups,
             "Control groups are ignored under",
-            ", which treats all threads as members of one group",
+            ", where all threads count as members of one group",
         ),
         (GroupRequest::Weight, "cpu.weight is ignored under", ""),
         (
             GroupRequest::Max,
             "cpu.max is ignored under",
-            ", which keeps no quota",
+            ", where no quota is enforced",
         ),
         (GroupRequest::Idle, "cpu.idle is ignored under", ""),
     ];

@@ -387,9 +387,12 @@ fn starved(facts: &Facts<'_>, cpu: usize, ahead: &[Share]) -> Option<Reason> {
         return None;
     }
     let text = format!(
-        "the scheduler ran {} on CPU {cpu} instead, which {} no more weight",
+        "the scheduler ran {} on CPU {cpu} instead, although {} no higher",
         threads(ahead),
-        if ahead.len() == 1 { "has" } else { "have" }
+        match ahead.len() {
+            1 => "its weight is",
+            _ => "their weights are",
+        }
     );
     let said = verdict(facts);
     let reason = Reason::new(Kind::Starved, Some(cpu), text).decided(said);
