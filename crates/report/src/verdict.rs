@@ -102,7 +102,7 @@ fn busy_pct(measured: &[Measured]) -> f64 {
     100.0 * busy as f64 / all.max(1.0)
 }
 
-/// The line for a comparison without any significant difference, in which `widest` is the change with the largest margin.
+/// The line for a comparison without any significant difference; `widest` is the change with the largest margin.
 fn cannot_tell(widest: Option<Change>, busy_pct: f64) -> String {
     let noisy = widest.filter(|change| change.margin_pct > Some(NOISE_PCT));
     let why = match (noisy, busy_pct < BUSY_PCT) {
