@@ -199,7 +199,7 @@ impl Found {
         }
         if !merged.is_empty() {
             self.lose(format!(
-                "distances of nodes that make more than {MAX_LEVELS} levels of CPUs; written are {}",
+                "some distances of nodes, because they make more than {MAX_LEVELS} levels of CPUs; the file has {}",
                 merged.join(", ")
             ));
         }

@@ -5,8 +5,8 @@ use crate::error::Error;
 use crate::output;
 use crate::say;
 use lab::Peer;
-use machine::Machine;
 use machine::input::{self, BadInput};
+use machine::{Machine, counted};
 use policy::Policy;
 use report::{Page, Table};
 use std::path::PathBuf;
@@ -39,10 +39,7 @@ pub fn machine(action: Catalog, output: &Output) -> Result<(), Error> {
                 say!("warning: {warning}");
             }
             if strict && !warnings.is_empty() {
-                let count = match warnings.len() {
-                    1 => "1 warning".to_owned(),
-                    more => format!("{more} warnings"),
-                };
+                let count = counted(warnings.len(), "warning", "warnings");
                 return Err(Box::new(BadInput::whole(
                     format!("{file}: {count}, and --strict is set"),
                     "expected a description without warnings",

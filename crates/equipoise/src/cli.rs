@@ -13,7 +13,7 @@ pub use values::{Files, Setting};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
-/// Which CPU load balancing suits this machine and this load?
+/// Which CPU scheduler suits this machine and this load?
 ///
 /// Runs schedulers for Linux's sched_ext in a simulated kernel, on any machine you can describe, and
 /// shows how they compare: times, latencies, and what the scheduler did. The same seed gives the same
@@ -92,7 +92,7 @@ Examples:
   # Run a tenth of PARSEC's work, for a spreadsheet
   equipoise reproduce hperf-hmp --scale 10 --format csv")]
     Reproduce(Reproduce),
-    /// Run a workload on a machine under several schedulers: which is best for what, and by how much
+    /// Compare schedulers for a workload on a machine: show which is best for each goal, and by how much
     #[command(after_help = "\
 Examples:
   # Compare today's Linux and our policies
@@ -199,7 +199,7 @@ Examples:
 Recording requires root or a writable tracefs, where it makes an instance of
 its own. Ctrl-C ends it and writes the recording.")]
     Record(Record),
-    /// Run a command under this kernel's own scheduler and sched_ext schedulers in turn: which is best for it here
+    /// Run a command under this kernel's own scheduler and sched_ext schedulers in turn, and show which is best
     #[command(after_help = "\
 Examples:
   # Compare the installed schedulers for a build
@@ -221,11 +221,11 @@ Examples:
   # Show trials of several machines
   equipoise trial show *.tar.zst
 
-  # See which differences chance makes: the same scheduler twice
+  # See how much results vary by chance: the same scheduler twice
   sudo equipoise trial --scheduler eevdf --scheduler eevdf -- ./benchmark
 
-After every end of a trial, even by SIGKILL, the kernel's own scheduler runs.
-Ctrl-C shows the results of the complete blocks.")]
+However a trial ends, even by SIGKILL, the kernel's own scheduler runs
+afterwards. Ctrl-C shows the results of the complete blocks.")]
     Trial(Trial),
     /// List, show and check the machines that can be simulated, and describe this computer
     #[command(after_help = "\

@@ -8,8 +8,8 @@ use crate::output::{self, Staged};
 use crate::say;
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::{Against, Budget, By, Ground, Prey, Question, Scheduler, Victim};
-use machine::Machine;
 use machine::input::{self, BadInput};
+use machine::{Machine, counted};
 use native::Kernel;
 use report::{Page, Table};
 use std::path::{Path, PathBuf};
@@ -134,9 +134,8 @@ fn write(
     let page = Page {
         title: what,
         notes: vec![format!(
-            "{} thread{}, the simplest of {} loads, in {}",
-            prey.threads,
-            if prey.threads == 1 { "" } else { "s" },
+            "{}; {} loads were tried; written to {}",
+            counted(prey.threads, "thread", "threads"),
             prey.tried,
             path.display()
         )],
@@ -187,7 +186,7 @@ fn measure(
                         "expected a thread that is not real-time, and computes for 1 % of the time or more"
                     }
                     By::Wait => {
-                        "expected a load under which the policy of --against is not stopped"
+                        "expected a load in which no thread stalls under the policy of --against"
                     }
                     By::Time | By::Energy => {
                         "expected a load that ends by itself under both policies"
@@ -341,10 +340,11 @@ fn sentence(
     victim: Option<&Victim>,
 ) -> String {
     if factor >= lab::STOPPED || victim.is_some_and(|victim| victim.stalls) {
-        return format!(
-            "Threads stall under {name} on {machine}, but none stalls under {}.",
-            args.against
-        );
+        let but = match args.against.as_str() {
+            "limit" => String::new(),
+            policy => format!(", but none stalls under {policy}"),
+        };
+        return format!("Threads stall under {name} on {machine}{but}.");
     }
     let against = match args.against.as_str() {
         "limit" => "the shortest possible time".to_owned(),

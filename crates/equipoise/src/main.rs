@@ -1,4 +1,4 @@
-//! `equipoise`: which CPU load balancing suits this machine and this load?
+//! `equipoise`: which CPU scheduler suits this machine and this load?
 //!
 //! `cli.rs` and `cli/` have the options, and each other file has one subcommand. A subcommand finds the machine, the
 //! workload and the schedulers, lets the crate `lab` or `trial` measure them, and passes the result to `output.rs`. The

@@ -7,8 +7,8 @@ use crate::import;
 use crate::interrupt::{self, STOP};
 use crate::output::{self, Staged};
 use crate::say;
-use machine::Machine;
 use machine::input::BadInput;
+use machine::{Machine, counted};
 use recorder::busy::{self, Watch};
 use recorder::{Events, Instance, Options, Recorder, exit_of, threads};
 use rustix::process::{Pid, Signal, kill_process};
@@ -125,10 +125,9 @@ fn say_calls(instance: &Instance) {
             calls.cost_ns
         );
     }
-    match calls.missed {
-        0 => {}
-        1 => say!("warning: the probes missed 1 more call"),
-        missed => say!("warning: the probes missed {missed} more calls"),
+    if calls.missed > 0 {
+        let missed = counted(calls.missed, "more call", "more calls");
+        say!("warning: the probes missed {missed}");
     }
 }
 

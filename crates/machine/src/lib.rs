@@ -1,5 +1,5 @@
-//! Machines: CPUs, their grouping and speed, and the costs of kernel operations; and bad input, which all crates report
-//! in the same way. Of the project's crates, this one depends only on `cage`.
+//! Machines: CPUs, their grouping and speed, and the costs of kernel operations; and bad input and counts, which all
+//! crates report in the same way. Of the project's crates, this one depends only on `cage`.
 //!
 //! - A [`Machine`] is described in TOML (`machines/*.toml`, `docs/machine-format.md`); see
 //!   [`Machine::find`] and [`Machine::load`].
@@ -29,6 +29,7 @@ mod mask;
 mod network;
 mod numa;
 mod power;
+mod words;
 
 pub use callbacks::{CALLBACKS, Callbacks};
 pub use cpufreq::{Cpufreq, Governor, Opp, Preference, Ramp};
@@ -36,6 +37,7 @@ pub use mask::{CpuMask, MAX_CPUS};
 pub use network::{Driver, Network};
 pub use numa::{LOCAL_DISTANCE, Memory, Numa, REMOTE_DISTANCE, Spinlock};
 pub use power::{BUSY_LOOP, CorePower, PartIdle, PartPower, Power, PowerLimit, Turbo, opp_ratios};
+pub use words::counted;
 
 use serde::Deserialize;
 use std::collections::BTreeMap;

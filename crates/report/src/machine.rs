@@ -4,7 +4,7 @@
 use crate::number::number;
 use crate::power;
 use crate::{Cell, Page, Table, Tone};
-use machine::{CoreType, CpuMask, Cpufreq, Machine, Memory, Opp};
+use machine::{CoreType, CpuMask, Cpufreq, Machine, Memory, Opp, counted};
 
 /// The page of a machine.
 pub fn machine(machine: &Machine) -> Page {
@@ -37,7 +37,8 @@ fn notes(machine: &Machine) -> Vec<String> {
     )];
     if let Some(cpus) = machine.host_cpus {
         notes.push(format!(
-            "virtual CPUs, which take turns on {cpus} of a host"
+            "virtual CPUs, which share {} of a host",
+            counted(cpus, "CPU", "CPUs")
         ));
     }
     if machine.irq_time_in_tasks {

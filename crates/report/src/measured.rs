@@ -5,6 +5,7 @@ mod judge;
 use crate::number::number;
 use crate::{Cell, Page, Table, Tone};
 use judge::{Judged, judge, latency_us, makespan_ms, threads};
+use machine::counted;
 use trace::import::{Other, Summary};
 
 /// A load under a scheduler, in a real kernel and in the simulated kernel.
@@ -144,10 +145,11 @@ fn alike(pair: &Pair, ran: &[Judged]) -> Vec<String> {
         bound.count()
     )];
     if ran.len() < pair.measured.threads.len() {
-        let missing = match pair.measured.threads.len() - ran.len() {
-            1 => "1 of the measured threads is".to_owned(),
-            more => format!("{more} of the measured threads are"),
-        };
+        let missing = counted(
+            pair.measured.threads.len() - ran.len(),
+            "of the measured threads is",
+            "of the measured threads are",
+        );
         lines.push(format!("{}: {missing} not in the load", pair.policy));
     }
     lines
@@ -176,10 +178,11 @@ fn others(pair: &Pair) -> Option<String> {
     Some(format!(
         "{}: {} outside the recording, which a replay lacks, took {} ms, {:.1} % of all CPUs' time: {}{}",
         pair.policy,
-        match others.iter().map(|other| other.threads).sum::<usize>() {
-            1 => "1 thread".to_owned(),
-            count => format!("{count} threads"),
-        },
+        counted(
+            others.iter().map(|other| other.threads).sum::<usize>(),
+            "thread",
+            "threads"
+        ),
         number(ran as f64 / NS_PER_MS),
         pair.measured.others_pct(),
         named.join(", "),

@@ -50,12 +50,12 @@ pub struct Opts {
     #[arg(long, value_name = "SECONDS", value_parser = interval)]
     pub stats: Option<f64>,
 
-    /// Run in stats monitoring mode with the specified interval, in seconds. Scheduler is not launched
+    /// Run in stats monitoring mode with the specified interval, in seconds. No scheduler is loaded
     #[arg(long, value_name = "SECONDS", value_parser = interval)]
     pub monitor: Option<f64>,
 
     /// Measure the costs of the callbacks of the loaded sched_ext scheduler, of whatever project, for this many seconds
-    /// (10 by default) or until SIGINT, and print them as a section of a machine file. Scheduler is not launched
+    /// (10 by default) or until SIGINT, and print them as a section of a machine file. No scheduler is loaded
     #[arg(long, value_name = "SECONDS", value_parser = interval, num_args = 0..=1, default_missing_value = "10")]
     pub costs: Option<f64>,
 
@@ -108,7 +108,7 @@ impl Opts {
 pub enum Prefer {
     /// High speed
     Performance,
-    /// A balance of work and energy
+    /// A balance of speed and power
     Balanced,
     /// Low power
     Power,

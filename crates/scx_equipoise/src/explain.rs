@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result};
 use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
+use machine::counted;
 use policy::Explained;
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -44,10 +45,7 @@ fn concerns(line: &str, task: &str) -> bool {
 /// Prints the number of lost decisions, `said` of which have already been reported.
 pub fn warn_of_lost(said: &mut u64, lost: u64) {
     if lost > *said {
-        let decisions = match lost - *said {
-            1 => "1 decision was lost".to_owned(),
-            count => format!("{count} decisions were lost"),
-        };
+        let decisions = counted(lost - *said, "decision was lost", "decisions were lost");
         log::warn!("{decisions}, because there were too many to print");
         *said = lost;
     }

@@ -5,6 +5,7 @@
 //! these limits, so a container with a CPU limit becomes unlimited. The loader therefore names the groups that have a
 //! limit.
 
+use machine::counted;
 use std::fs;
 use std::path::Path;
 
@@ -27,10 +28,13 @@ pub fn warn(root: &Path, kept: Kept) {
     for what in found.iter().take(NAMED) {
         log::warn!("{what} is not enforced while this scheduler runs");
     }
-    match more {
-        0 => {}
-        1 => log::warn!("1 more limit of a control group is not enforced"),
-        _ => log::warn!("{more} more limits of control groups are not enforced"),
+    if more > 0 {
+        let limits = counted(
+            more,
+            "more limit of a control group is",
+            "more limits of control groups are",
+        );
+        log::warn!("{limits} not enforced");
     }
 }
 

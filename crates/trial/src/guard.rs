@@ -23,7 +23,7 @@ const VARIABLE: &str = "EQUIPOISE_TRIAL_GUARD";
 const LOADS: &str = "EQUIPOISE_TRIAL_LOADS";
 /// The time limit for the end of killed processes, whose memory the kernel may be writing to disk.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The time limit for a killed trial to close its files. Without tracefs, the guard waits for all of this time.
+/// The time limit for a killed trial to close its files.
 const CLOSES: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(2);
 
@@ -42,9 +42,8 @@ pub fn main() -> ExitCode {
     // The trial may be a zombie, and may still close its files.
     let name = group.to_string_lossy();
     let trial = name.rsplit('-').next().and_then(|it| it.parse().ok());
-    let began = Instant::now();
-    while trial.is_some_and(|trial| recorder::sweep(trial).is_err()) && began.elapsed() < CLOSES {
-        sleep(LOOK);
+    if let Some(trial) = trial {
+        let _ = while_busy(CLOSES, || recorder::sweep(trial));
     }
     match is_removed && is_unloaded {
         true => ExitCode::SUCCESS,
@@ -209,15 +208,23 @@ fn remove(group: &Path) -> io::Result<()> {
     for folder in below.filter(|it| it.file_type().is_ok_and(|it| it.is_dir())) {
         remove(&folder.path())?;
     }
+    match while_busy(PATIENCE, || fs::remove_dir(group)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
+}
+
+/// Repeats `remove` while what it removes is busy, for at most `limit`. No other error ends by itself: without tracefs,
+/// for example, there is no instance to remove.
+fn while_busy(limit: Duration, mut remove: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     let began = Instant::now();
     loop {
-        match fs::remove_dir(group) {
+        match remove() {
             Err(error)
-                if error.kind() == io::ErrorKind::ResourceBusy && began.elapsed() < PATIENCE =>
+                if error.kind() == io::ErrorKind::ResourceBusy && began.elapsed() < limit =>
             {
                 sleep(LOOK);
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             result => return result,
         }
     }
@@ -247,6 +254,28 @@ fn named(path: &Path, error: &io::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Calls [`while_busy`] with a removal that fails `times` times with this kind of error. Returns the number of
+    /// calls, and whether the last call succeeded.
+    fn removed(times: u32, kind: io::ErrorKind, limit: Duration) -> (u32, bool) {
+        let mut calls = 0;
+        let result = while_busy(limit, || {
+            calls += 1;
+            match calls > times {
+                true => Ok(()),
+                false => Err(kind.into()),
+            }
+        });
+        (calls, result.is_ok())
+    }
+
+    #[test]
+    fn only_a_busy_folder_is_tried_again() {
+        let (missing, busy) = (io::ErrorKind::NotFound, io::ErrorKind::ResourceBusy);
+        assert_eq!(removed(3, missing, PATIENCE), (1, false));
+        assert_eq!(removed(3, busy, PATIENCE), (4, true));
+        assert_eq!(removed(3, busy, Duration::ZERO), (1, false));
+    }
 
     #[test]
     fn numbers_of_a_groups_files() {

@@ -4,6 +4,7 @@ use crate::linux::Cost;
 use crate::measures::figures;
 use crate::{Decision, Fault, Measured, Outcome, Plan, Removed, Sequence, Turn};
 use lab::Results;
+use machine::counted;
 use report::{Page, Shown, Told};
 use serde::{Deserialize, Serialize};
 
@@ -77,16 +78,17 @@ const UNADJUSTED: &str = "The intervals in the tables are those of a trial whose
 
 fn number_of_blocks(plan: &Plan, outcome: &Outcome) -> String {
     let count = outcome.blocks.len();
-    let s = if count == 1 { "" } else { "s" };
-    let early = match &outcome.ended {
-        None => String::new(),
-        Some(Fault::Stopped) => format!(" of {}: stopped", plan.rounds),
-        Some(Fault::Command(why) | Fault::System(why) | Fault::Scheduler(why)) => {
-            format!(" of {}: {why}", plan.rounds)
-        }
+    let why = match &outcome.ended {
+        None => None,
+        Some(Fault::Stopped) => Some("stopped"),
+        Some(Fault::Command(why) | Fault::System(why) | Fault::Scheduler(why)) => Some(&**why),
+    };
+    let blocks = match why {
+        None => counted(count, "block", "blocks"),
+        Some(why) => format!("{count} of {} blocks ({why})", plan.rounds),
     };
     format!(
-        "{count} block{s} with a turn for each scheduler in random order, seed {}, after one that is dropped{early}",
+        "{blocks}, each with a turn of every scheduler in random order, seed {}, after a first block that is dropped",
         plan.seed
     )
 }
@@ -184,8 +186,8 @@ fn decisions(sequence: &Sequence, names: &[&str]) -> Vec<String> {
         let figure = sequence.figure;
         if !decision.is_decided {
             let bounds = match low.is_finite() && high.is_finite() {
-                true => format!("its change is {interval}"),
-                false => "its change has no bounds yet".to_owned(),
+                true => format!("the change under {name} is {interval}"),
+                false => format!("the change under {name} has no bounds yet"),
             };
             return format!("{figure}: {name} and {base} are undecided; {bounds}.");
         }
@@ -273,12 +275,8 @@ mod tests {
             page.verdict
         );
         assert!(
-            page.notes[0].starts_with("8 blocks with a turn"),
-            "{:?}",
-            page.notes
-        );
-        assert!(
-            page.notes[0].ends_with("of 10: stopped"),
+            page.notes[0]
+                .starts_with("8 of 10 blocks (stopped), each with a turn of every scheduler"),
             "{:?}",
             page.notes
         );
@@ -297,7 +295,7 @@ mod tests {
         let page = shown(&plan(true), &outcome(&FASTER[..3]));
         assert_eq!(
             page.verdict[1],
-            "time: fast and eevdf are undecided; its change has no bounds yet."
+            "time: fast and eevdf are undecided; the change under fast has no bounds yet."
         );
     }
 

@@ -201,7 +201,7 @@ fn distances_that_make_too_many_levels() {
     assert_eq!(
         warnings,
         [
-            "left out: distances of nodes that make more than 8 levels of CPUs; written are 60 instead of 61"
+            "left out: some distances of nodes, because they make more than 8 levels of CPUs; the file has 60 instead of 61"
         ]
     );
 }

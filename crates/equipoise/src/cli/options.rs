@@ -243,8 +243,8 @@ pub struct Explain {
 
 #[derive(Args)]
 pub struct Hunt {
-    /// A machine's name (see `machine list`), or the path of a machine file; of several, the hunt also
-    /// chooses the machine
+    /// A machine's name (see `machine list`), or the path of a machine file; if there are several,
+    /// the hunt also chooses the machine
     #[arg(short = 'm', long = "machine", value_name = "MACHINE", required = true)]
     pub machines: Vec<String>,
     /// The policy for which to find a bad load
@@ -265,7 +265,7 @@ pub struct Hunt {
     /// policy's own flaws
     #[arg(long)]
     pub no_realtime: bool,
-    /// The time for the hunt
+    /// Duration of the hunt
     #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = limit, allow_negative_numbers = true)]
     pub seconds: Duration,
     /// Try this many batches of 32 loads instead of as many as there is time for; every hunt with the same seed then
@@ -407,7 +407,7 @@ pub struct Record {
     #[arg(long, value_name = "MACHINE")]
     pub machine: Option<String>,
     /// Also record pipes, Unix sockets, affinities and requested slices, with kernel probes, which
-    /// slow the load down. Not for guests emulated by QEMU before 8.1: Linux may crash there
+    /// slow the load down. Do not use it in guests emulated by QEMU before 8.1, where Linux may crash
     #[arg(long)]
     pub pipes: bool,
     /// Also record futex calls: the workload then has the mutexes that threads waited for. This
@@ -457,7 +457,7 @@ pub struct Trial {
     #[arg(long)]
     pub predict: bool,
     /// After the trial, simulate the recorded load under `equipoise` with each of its settings changed, and measure the
-    /// best setting beside the defaults in as many blocks
+    /// best setting beside the defaults in the same number of blocks
     #[arg(long)]
     pub tune: bool,
     /// Write the trial to FILE, to keep or to send: all samples, the machine, its kernel's configuration, the

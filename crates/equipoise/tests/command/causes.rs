@@ -497,7 +497,7 @@ fn a_scheduler_that_starves_is_the_cause() {
     let case = case.under(&source).exact();
     let words = [
         "and did not run until the end of the run because the scheduler ran bound-",
-        "no more weight",
+        "no higher",
     ];
     case.is("starved", None, &words);
 }

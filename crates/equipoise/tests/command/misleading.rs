@@ -270,7 +270,7 @@ fn ignored_groups_are_said() {
     let more = ["--policy", "equipoise", "--scheduler", &lifo, "--runs", "2"];
     let said = compare("smp-2", &load, &more);
     let note =
-        "Control groups are ignored under lifo, which treats all threads as members of one group";
+        "Control groups are ignored under lifo, where all threads count as members of one group";
     has!(said, note);
     for (policy, ignores) in [
         ("equipoise", false),
@@ -292,7 +292,7 @@ fn ignored_settings_of_groups_are_said() {
     let load = file("groups-quota-and-idle.json");
     let said = compare("smp-2", &load, &["--scheduler", &weights, "--runs", "1"]);
     for note in [
-        "cpu.max is ignored under weights, which keeps no quota",
+        "cpu.max is ignored under weights, where no quota is enforced",
         "cpu.idle is ignored under weights",
     ] {
         assert!(said.contains(note), "{note}: {said}");
@@ -303,7 +303,7 @@ fn ignored_settings_of_groups_are_said() {
     let said = compare("smp-2", &load, &[&both[..], &["7.3"]].concat());
     assert!(!said.contains("ignored under"), "{said}");
     let said = compare("smp-2", &load, &[&both[..], &["6.12"]].concat());
-    let note = "cpu.max is ignored under equipoise, which keeps no quota";
+    let note = "cpu.max is ignored under equipoise, where no quota is enforced";
     has!(said, note);
     assert_eq!(said.matches("ignored under").count(), 2, "{said}");
 }

@@ -1,12 +1,12 @@
 //! The remarks below a comparison's tables, which say what the figures show and do not show.
 
-use super::LEAST_MARGIN_PCT;
 use super::energy::frequencies;
 use super::goal::distinct;
 use crate::Chart;
-use crate::number::number;
+use crate::number::{LEAST_MARGIN_PCT, number};
 use crate::verdict::at_full_speed;
 use lab::{Comparison, Entry, Finding, Findings, Measured, Results, Runs};
+use machine::counted;
 use simulator::GroupRequest;
 use workload::{Better, Unit};
 
@@ -21,11 +21,7 @@ pub(super) fn says_something(chart: &Chart) -> bool {
 /// A remark about the number of runs and their seeds.
 pub(crate) fn number_of_runs(runs: &Runs, asked: u32) -> String {
     match runs.count == asked {
-        true => format!(
-            "{asked} run{}, seed {}",
-            if asked == 1 { "" } else { "s" },
-            runs.seed
-        ),
+        true => format!("{}, seed {}", counted(asked, "run", "runs"), runs.seed),
         false => format!(
             "stopped after {} of {asked} runs, seed {}",
             runs.count, runs.seed
@@ -73,13 +69,13 @@ pub(super) fn ignored_groups(findings: &Results<'_>) -> Vec<String> {
         (
             GroupRequest::Groups,
             "Control groups are ignored under",
-            ", which treats all threads as members of one group",
+            ", where all threads count as members of one group",
         ),
         (GroupRequest::Weight, "cpu.weight is ignored under", ""),
         (
             GroupRequest::Max,
             "cpu.max is ignored under",
-            ", which keeps no quota",
+            ", where no quota is enforced",
         ),
         (GroupRequest::Idle, "cpu.idle is ignored under", ""),
     ];

@@ -3,8 +3,9 @@
 use super::beside::{Beside, Share};
 use super::chain::{Chain, Idled, SLEPT, Step, What};
 use super::wait::{After, Wait};
-use super::words::{counted, seconds, shown};
+use super::words::{seconds, shown};
 use crate::{Cell, Table, Tone};
+use machine::counted;
 use policy::About;
 
 /// The largest number of other threads' turns on the CPU that are listed one by one.

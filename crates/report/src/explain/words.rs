@@ -1,4 +1,4 @@
-//! Times and counts in words.
+//! Times in words.
 
 use policy::time;
 
@@ -10,12 +10,4 @@ pub fn seconds(ns: u64) -> String {
 /// A duration in words.
 pub fn shown(ns: u64) -> String {
     time(ns.min(i64::MAX as u64) as i64)
-}
-
-/// A count in words: `1 one` or, for another count, `3 more`.
-pub fn counted(count: usize, one: &str, more: &str) -> String {
-    match count {
-        1 => format!("1 {one}"),
-        _ => format!("{count} {more}"),
-    }
 }

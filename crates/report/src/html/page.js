@@ -308,7 +308,7 @@
     if (known) {
       [...known.children].slice(1).forEach((child) => panel.append(child.cloneNode(true)));
     } else if (period.missed && period.to > period.due) {
-      const say = element("p", "This page explains the worst misses of each policy. For this one: ");
+      const say = element("p", "This page explains only the worst misses of each policy. To explain this one, run ");
       say.append(element("code", `${data.runs[index].explain} --task ${name} --at ${(period.due / 1000).toFixed(6)}s`));
       panel.append(say);
     }
@@ -435,7 +435,8 @@
   if (data.threads.length > COLOURS) {
     const grey = element("span", "", "swatch");
     grey.style.background = "var(--other)";
-    entry(grey, `${data.threads.length - COLOURS} others`);
+    const others = data.threads.length - COLOURS;
+    entry(grey, others === 1 ? "1 other" : `${others} others`);
   }
   if (data.runs.some((run) => run.periodic.length)) {
     entry(element("span", "", "deadline"), "deadline");

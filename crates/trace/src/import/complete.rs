@@ -69,7 +69,7 @@ impl Builder<'_> {
             }));
         }
         let contradiction = format!(
-            "at {wrong} of {switches} switches, another thread leaves a CPU than the one that ran there"
+            "at {wrong} of {switches} switches, a thread leaves a CPU on which another thread ran"
         );
         if wrong * 100 > switches * MOST_CONTRADICTIONS_PCT {
             return Err(NoLoad {

@@ -8,6 +8,7 @@ use super::locks;
 use super::measured::{measured, others};
 use super::periods::{self, Periodic};
 use super::streams::weave;
+use machine::counted;
 use std::collections::HashMap;
 use workload::recording::{Period, Recording, Step, Thread, VERSION};
 
@@ -104,10 +105,7 @@ impl Builder<'_> {
         self.summary.threads = did;
         self.summary.makespan_ns = makespan_ns;
         if realtime > 0 {
-            let threads = match realtime {
-                1 => "1 real-time thread is".to_owned(),
-                _ => format!("{realtime} real-time threads are"),
-            };
+            let threads = counted(realtime, "real-time thread is", "real-time threads are");
             let note =
                 format!("{threads} assumed to be SCHED_FIFO, because a trace shows no policies");
             self.summary.notes.push(note);
@@ -159,15 +157,11 @@ impl Builder<'_> {
         if count == 0 {
             return;
         }
-        let ran = ms(ran);
-        let mut note = match count {
-            1 => format!(
-                "1 thread that ran for {ran:.3} ms was left out, because it is outside the load or does no work"
-            ),
-            _ => format!(
-                "{count} threads that ran for {ran:.3} ms were left out, because they are outside the load or do no work"
-            ),
-        };
+        let mut note = format!(
+            "left out: {} outside the load or without work, which ran for {:.3} ms",
+            counted(count, "thread", "threads"),
+            ms(ran)
+        );
         if recorder > 0 {
             note += &format!(
                 "; the recorder's threads ran for {:.3} ms of that",
@@ -305,10 +299,7 @@ impl Builder<'_> {
         }
         self.summary.notes.push(format!(
             "the trace has no interrupt flags: {} attributed to timers, not to the interrupted threads",
-            match doubted {
-                1 => "1 wakeup is".to_owned(),
-                _ => format!("{doubted} wakeups are"),
-            }
+            counted(doubted, "wakeup is", "wakeups are")
         ));
     }
 }

@@ -61,7 +61,7 @@ const CONVERTED: [(&[u8], &str, &str); 11] = [
     ),
     (
         b"PERFILE2",
-        "is perf's own",
+        "is a perf.data file",
         "print its events with `perf script --fields comm,tid,cpu,time,event,trace`",
     ),
     (

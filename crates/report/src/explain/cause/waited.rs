@@ -6,7 +6,7 @@ use crate::explain::chain::{Chain, Idled, Made, What};
 use crate::explain::tasks::Priority;
 use crate::explain::wait::{After, Wait};
 use crate::explain::words::{seconds, shown};
-use machine::Machine;
+use machine::{Machine, counted};
 use policy::{About, DecisionRow};
 use std::collections::BTreeMap;
 
@@ -238,11 +238,8 @@ fn waker_ran<'a>(facts: &Facts<'a>, ahead: &'a [Share]) -> Option<&'a Share> {
 
 /// The number of other threads that also waited, in words.
 fn crowd(facts: &Facts<'_>) -> Option<String> {
-    match facts.chain.beside.waited.len() {
-        0 => None,
-        1 => Some("1 other thread waited".to_owned()),
-        others => Some(format!("{others} other threads waited")),
-    }
+    let others = facts.chain.beside.waited.len();
+    (others > 0).then(|| counted(others, "other thread waited", "other threads waited"))
 }
 
 /// The reason if a CPU that the thread may use idled while the thread waited for another CPU.
@@ -390,9 +387,12 @@ fn starved(facts: &Facts<'_>, cpu: usize, ahead: &[Share]) -> Option<Reason> {
         return None;
     }
     let text = format!(
-        "the scheduler ran {} on CPU {cpu} instead, which {} no more weight",
+        "the scheduler ran {} on CPU {cpu} instead, although {} no higher",
         threads(ahead),
-        if ahead.len() == 1 { "has" } else { "have" }
+        match ahead.len() {
+            1 => "its weight is",
+            _ => "their weights are",
+        }
     );
     let said = verdict(facts);
     let reason = Reason::new(Kind::Starved, Some(cpu), text).decided(said);

@@ -257,7 +257,7 @@ fn files_that_have_to_be_converted_are_named() {
             b"capturing trace... done\nTRACE:\n\x78\xda",
             "compressed by atrace",
         ),
-        (b"PERFILE2h\0", "perf's own"),
+        (b"PERFILE2h\0", "a perf.data file"),
         (b"\xff\xfe#\0", "UTF-16"),
         (b"\xfe\xff\0#", "UTF-16"),
     ] {

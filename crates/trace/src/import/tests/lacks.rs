@@ -18,8 +18,7 @@ fn turns(count: u64) -> (String, String) {
 fn a_trace_of_some_threads_is_refused() {
     let (all, of_a) = turns(20);
     let error = import("t.txt", of_a.as_bytes(), None).err().unwrap();
-    let says =
-        "t.txt: at 19 of 20 switches, another thread leaves a CPU than the one that ran there";
+    let says = "t.txt: at 19 of 20 switches, a thread leaves a CPU on which another thread ran";
     assert!(error.message().starts_with(says), "{}", error.message());
     assert!(error.expected().contains("perf record -a"));
     assert!(
@@ -36,7 +35,7 @@ fn a_note_counts_the_switches_that_do_not_fit() {
     let (all, _) = turns(20);
     let cut = all.replacen(&switch(0, 5_000, B, "R", A), "", 1);
     let notes = of(&cut).summary.notes;
-    let says = "at 1 of 39 switches, another thread leaves a CPU than the one that ran there";
+    let says = "at 1 of 39 switches, a thread leaves a CPU on which another thread ran";
     assert!(notes.iter().any(|it| it.starts_with(says)), "{notes:?}");
     // If events were lost, only the warning about them is printed.
     let notes = of(&("CPU:0 [LOST 1 EVENTS]\n".to_owned() + &cut))
