@@ -7,7 +7,8 @@ mod remarks;
 use crate::number::number;
 use crate::verdict::verdict;
 use crate::{Bar, Cell, Chart, Colour, Page, Table, Tone};
-use goal::{Deciding, change, column, distinct, judged, limit, of_goal};
+pub use goal::change;
+use goal::{Deciding, column, distinct, judged, limit, of_goal};
 use lab::{Entry, Finding, Findings, GoalVerdict, Judged, Measured, Results, mean_interval};
 use machine::counted;
 pub(crate) use remarks::number_of_runs;
@@ -15,9 +16,6 @@ use remarks::{
     cut_short, folded, ignored_groups, remarks, same_runs, says_something, two_modes, unmeasured,
 };
 use workload::{Better, Goal};
-
-/// Margins below this number of per cent would be printed as 0, so they are left out.
-const LEAST_MARGIN_PCT: f64 = 0.05;
 
 /// The smallest difference of the work done that is shown, in per cent.
 const LEAST_WORK_PCT: f64 = 1.0;

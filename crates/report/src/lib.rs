@@ -42,7 +42,7 @@ mod timeline;
 mod verdict;
 
 pub use chart::{Bar, Chart, Colour};
-pub use comparison::{Shown, Told, comparison, results};
+pub use comparison::{Shown, Told, change, comparison, results};
 pub use figures::{Figures, Shown as ShownRun};
 pub use first_run::{FirstRun, Recorder};
 pub use html::{fragment, html};

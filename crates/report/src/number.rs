@@ -1,4 +1,12 @@
-//! Formatting of numbers with about four digits.
+//! Formatting of numbers with about four digits, and of changes in per cent.
+
+use lab::Change;
+
+/// Margins below this number of per cent would be printed as 0, so they are left out.
+pub(crate) const LEAST_MARGIN_PCT: f64 = 0.05;
+/// The margin of an insignificant change, in per cent, above which its size is not printed. Two blocks of a trial, or two
+/// runs that differ widely, have margins of thousands of per cent, which say no more than that.
+const MOST_MARGIN_PCT: f64 = 100.0;
 
 /// `value` with four digits, the first of which may be 0 before the point, or with its whole integer part if that is
 /// longer; in scientific notation only for very large or very small magnitudes.
@@ -34,9 +42,41 @@ pub(crate) fn percent(value: f64) -> String {
     }
 }
 
+/// The margin of a change, to be printed before the unit: ` ± 3.1`, ` ± > 100`, or nothing if it is unknown or would be
+/// printed as 0. An interval of zero, of runs that are all the same, would look like certainty.
+pub(crate) fn margin(change: &Change) -> String {
+    match change.margin_pct {
+        Some(margin) if margin > MOST_MARGIN_PCT && !change.is_significant() => {
+            format!(" ± > {MOST_MARGIN_PCT}")
+        }
+        Some(margin) if margin >= LEAST_MARGIN_PCT => format!(" ± {margin:.1}"),
+        _ => String::new(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_margin_that_hides_its_change_has_no_size() {
+        for (mean_pct, margin_pct, text) in [
+            (12.0, Some(3.14), " ± 3.1"),
+            (0.4, Some(0.04), ""),
+            (0.4, None, ""),
+            (37.1, Some(100.0), " ± 100.0"),
+            (37.1, Some(15646.4), " ± > 100"),
+            (-75.0, Some(15646.4), " ± > 100"),
+            // The size shows that the change is significant.
+            (450.0, Some(120.0), " ± 120.0"),
+        ] {
+            let change = Change {
+                mean_pct,
+                margin_pct,
+            };
+            assert_eq!(margin(&change), text);
+        }
+    }
 
     #[test]
     fn four_digits() {

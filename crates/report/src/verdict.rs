@@ -1,5 +1,6 @@
 //! The verdict in words: for each goal the best schedulers, the differences, and the price.
 
+use crate::number::margin;
 use lab::{
     Change, Comparison, Entry, Finding, GoalVerdict, Judged, Measured, Reason, Results, Statement,
     Verdict,
@@ -51,8 +52,8 @@ pub(crate) fn verdict(findings: &Results<'_>, goal: Option<Goal>) -> Vec<String>
     if goals.clone().any(is_judged)
         && !goals.any(|verdict| is_judged(verdict) && verdict.tells_apart())
     {
-        let most = words.largest_margin(goal);
-        lines.push(cannot_tell(most, busy_pct(findings.measured)));
+        let widest = words.widest(goal);
+        lines.push(cannot_tell(widest, busy_pct(findings.measured)));
     }
     lines
 }
@@ -101,18 +102,20 @@ fn busy_pct(measured: &[Measured]) -> f64 {
     100.0 * busy as f64 / all.max(1.0)
 }
 
-/// The line for a comparison without any significant difference, whose largest margin is `most` per cent.
-fn cannot_tell(most: f64, busy_pct: f64) -> String {
-    let why = match (most > NOISE_PCT, busy_pct < BUSY_PCT) {
-        (true, _) => format!(
-            ": the runs of a policy differ by more than the policies do (± {most:.0} %). More runs may tell \
-             them apart."
+/// The line for a comparison without any significant difference; `widest` is the change with the largest margin.
+fn cannot_tell(widest: Option<Change>, busy_pct: f64) -> String {
+    let noisy = widest.filter(|change| change.margin_pct > Some(NOISE_PCT));
+    let why = match (noisy, busy_pct < BUSY_PCT) {
+        (Some(change), _) => format!(
+            ": the runs of a policy differ by more than the policies do ({} %). More runs may tell \
+             them apart.",
+            margin(&change).trim_start()
         ),
-        (false, true) => format!(
+        (None, true) => format!(
             ": CPUs are busy for {busy_pct:.0} % of the time. A load that keeps them busier, or switches more \
              often, may tell the policies apart."
         ),
-        (false, false) => {
+        (None, false) => {
             ": all CPUs are busy, and all policies complete the same amount of work.".to_owned()
         }
     };
@@ -389,15 +392,14 @@ impl Words<'_> {
         )
     }
 
-    /// The largest margin of a goal's change against the first scheduler, in per cent.
-    fn largest_margin(&self, goal: Option<Goal>) -> f64 {
+    /// The goal's change against the first scheduler that has the largest margin.
+    fn widest(&self, goal: Option<Goal>) -> Option<Change> {
         let wanted = |verdict: &&GoalVerdict| goal.is_none_or(|goal| verdict.goal == goal);
         let goals = self.verdict.goals.iter().filter(wanted);
         let changes =
             goals.flat_map(|goal| (1..self.names.len()).filter_map(|it| goal.change(0, it)));
-        changes
-            .filter_map(|change| change.margin_pct)
-            .fold(0.0, f64::max)
+        let margin = |change: &Change| change.margin_pct.unwrap_or(0.0);
+        changes.max_by(|a, b| margin(a).total_cmp(&margin(b)))
     }
 }
 
@@ -476,13 +478,9 @@ fn part(own: &Entry<'_>, other: &Entry<'_>, name: &str) -> Option<(f64, String)>
     Some((change.mean_pct.abs(), say))
 }
 
-/// A change with its margin: `12.0 ± 3.1 %`. The margin is left out if it would be printed as 0.
+/// The size of a change with its margin: `12.0 ± 3.1 %`.
 fn with_margin(change: &Change, unit: &str) -> String {
-    let margin = match change.margin_pct {
-        Some(margin) if margin >= 0.05 => format!(" ± {margin:.1}"),
-        _ => String::new(),
-    };
-    format!("{:.1}{margin} {unit}", change.mean_pct.abs())
+    format!("{:.1}{} {unit}", change.mean_pct.abs(), margin(change))
 }
 
 /// A change of a goal against the scheduler `name` in words: `12 ± 3 % less time than under eevdf`.

@@ -143,18 +143,11 @@ fn change(results: &Results<'_>, goal: workload::Goal, scheduler: usize) -> Cell
     else {
         return Cell::new("-", Tone::Dim);
     };
-    let margin = change
-        .margin_pct
-        .map_or(String::new(), |it| format!(" ± {it:.1}"));
-    let tone = match (
+    report::change(
+        Some(change),
         verdict.is_better(scheduler, 0),
         verdict.is_better(0, scheduler),
-    ) {
-        (true, _) => Tone::Better,
-        (_, true) => Tone::Worse,
-        (false, false) => Tone::Dim,
-    };
-    Cell::new(format!("{:+.1}{margin} %", change.mean_pct), tone)
+    )
 }
 
 /// A row for each scheduler that failed.

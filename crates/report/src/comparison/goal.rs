@@ -1,9 +1,8 @@
 //! The table of a goal: its measures under each scheduler.
 
-use super::LEAST_MARGIN_PCT;
 use super::LEAST_WORK_PCT;
 use super::energy::for_work;
-use crate::number::{number, percent};
+use crate::number::{margin, number, percent};
 use crate::verdict::title;
 use crate::{Cell, Table, Tone};
 use lab::{Change, Entry, Finding, GoalVerdict, Measure, Results};
@@ -220,22 +219,18 @@ pub(super) fn limit(row: &Finding<'_>, index: usize) -> Cell {
     }
 }
 
-pub(super) fn change(change: Option<Change>, is_better: bool, is_worse: bool) -> Cell {
+/// A change against the first scheduler, with its margin, as a cell.
+pub fn change(change: Option<Change>, is_better: bool, is_worse: bool) -> Cell {
     let Some(change) = change else {
         return Cell::default();
     };
-    // If all runs are the same, an interval of zero would look like certainty.
-    let margin = change
-        .margin_pct
-        .filter(|&margin| margin >= LEAST_MARGIN_PCT);
-    let margin = margin.map_or(String::new(), |margin| format!(" ± {margin:.1}"));
     let tone = match (is_better, is_worse) {
         (true, _) => Tone::Better,
         (_, true) => Tone::Worse,
         (false, false) => Tone::Dim,
     };
     Cell::new(
-        percent(change.mean_pct).replace(" %", &format!("{margin} %")),
+        percent(change.mean_pct).replace(" %", &format!("{} %", margin(&change))),
         tone,
     )
 }

@@ -1,10 +1,9 @@
 //! The remarks below a comparison's tables, which say what the figures show and do not show.
 
-use super::LEAST_MARGIN_PCT;
 use super::energy::frequencies;
 use super::goal::distinct;
 use crate::Chart;
-use crate::number::number;
+use crate::number::{LEAST_MARGIN_PCT, number};
 use crate::verdict::at_full_speed;
 use lab::{Comparison, Entry, Finding, Findings, Measured, Results, Runs};
 use machine::counted;
