@@ -83,7 +83,7 @@ fn bundles_are_shown_as_a_trial_and_as_one_table() {
         "{both}"
     );
     assert!(
-        lines[2].starts_with("server,a load,scx_fast -s 5,4,+0.0"),
+        lines[2].starts_with("server,a load,scx_fast -s 5,4,0.0 %,"),
         "{both}"
     );
 }
