@@ -22,7 +22,7 @@ from tools.figures import markdown, prose
 
 KERNELS = ["ours-6.12", "7.3.4"]
 LOADS = {"pipe": "`perf bench sched pipe`: two tasks that answer each other",
-         "hackbench": "`hackbench -g 2`: 80 processes, with several wakeups for each switch",
+         "hackbench": "`hackbench -g 2`: 80 processes that exchange messages",
          "schbench": "`vm/in-guest/schbench.c`: tasks that sleep for 100 us, one for each CPU",
          "busy": "slices that end: three busy loops for each CPU"}
 OPS = ["select_cpu", "enqueue", "dequeue", "dispatch", "runnable", "running", "stopping", "quiescent", "tick", "yield",
@@ -212,8 +212,7 @@ def page(by_kernel: dict[str, list[Measurement]], cpus: int, peers: bool) -> Ite
                 "cache misses and the cost of a division do not appear.")
     yield ""
     yield prose("Under EEVDF, tasks of a pair run on two CPUs that idle in turn, so it switches more often for the same work, and "
-                "the instructions of the whole load are the ones to compare. In hackbench there are several wakeups for each "
-                "switch.")
+                "the instructions of the whole load are the ones to compare.")
     yield ""
     yield prose("A callback's instructions include the kernel's functions that it calls. Trampolines are the code that calls a BPF "
                 "program. The core is what all classes share, such as `__schedule()`, `try_to_wake_up()` and the accounting of "
@@ -249,8 +248,8 @@ def functions(by_kernel: dict[str, list[Measurement]]) -> Iterator[str]:
           if measurement.load == load and measurement.scheduler.startswith("equipoise")}
     yield "## Functions of sched_ext"
     yield ""
-    yield prose(f"The functions of sched_ext outside callbacks and trampolines, of at least {2 * SHOWN} instructions a switch, "
-                f"in `{load}` under `equipoise`.")
+    yield prose(f"The table has the functions of sched_ext that take at least {2 * SHOWN} instructions for each switch, outside "
+                f"callbacks and trampolines, in `{load}` under `equipoise`.")
     yield ""
     yield from markdown(functions_table(of, "sched_ext"))
 

@@ -27,7 +27,10 @@
 /* The level is an average over 8 ticks, because each tick sees only some of the tasks that nap. */
 #define LEVEL_SHIFT 3
 
-/* A CPU's search for a level, in memory because the verifier checks loops for each value of a variable. */
+/*
+ * The state of a CPU's search for the level. It is in memory, because the verifier would follow the loops once for
+ * each value of a local variable.
+ */
 struct level {
 	/* The weight of the tasks that are not worth a CPU, and the number of CPUs for them. */
 	s64 weight;

@@ -5,7 +5,8 @@
  * not count in its parent group.
  *
  * The start of a period is noticed when the group's time is read, so a group that stays within its limit needs no
- * timer; only a throttled group has one. If no group has a limit, all of this costs one read of nr_limits.
+ * timer; only a throttled group has one. If no group has a limit, the cost is a read of nr_limits for each
+ * charge, and a read of nr_throttled wherever a task could be held back.
  */
 #ifndef __EQUIPOISE_THROTTLE_H
 #define __EQUIPOISE_THROTTLE_H

@@ -56,8 +56,8 @@ static __always_inline bool push_running_task(u32 cpu, struct task_struct *prev,
 }
 
 /*
- * Sends @prev, which starts another program, to the chosen CPU, in ops.dispatch() (sched_exec()). A task that is
- * still in the tracepoint at which the CPU was chosen stays, and the next tick tries again.
+ * sched_exec(): in ops.dispatch(), sends @prev, which executes another program, to the CPU chosen for it. A task
+ * that is still in the tracepoint at which the CPU was chosen stays, and the next tick tries again.
  */
 static __always_inline bool exec_balance(u32 cpu, struct task_struct *prev, u64 now)
 {

@@ -9,7 +9,8 @@ use std::time::Duration;
 /// The interval between two samples.
 pub const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// The limit on the total CPU time of calls that each take more than [`LONG_CALL`]; a call usually takes microseconds.
+/// The limit on the total CPU time of intervals between samples whose calls are long, that is, take more than
+/// [`LONG_CALL`] on average; a call usually takes microseconds.
 const MOST_TIME: Duration = Duration::from_secs(5);
 const LONG_CALL: Duration = Duration::from_millis(10);
 
@@ -79,7 +80,7 @@ pub struct Watch<'a> {
     /// The calls and the CPU time at the last sample.
     calls: u64,
     time: Duration,
-    /// The CPU time of long calls.
+    /// The total CPU time of the intervals whose calls are long.
     long: Duration,
     /// The number of samples in the current call, or since the process was last active.
     samples: u32,

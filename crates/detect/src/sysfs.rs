@@ -352,7 +352,7 @@ fn caches(cpu: &Folder, core: CpuMask) -> (Vec<Cache>, bool) {
         .into_iter()
         .filter_map(read)
         .collect();
-    // sparc64 has the size of each CPU's cache in its own file (arch/sparc/kernel/sysfs.c).
+    // On sparc64, a CPU's folder has the size of its second-level cache instead (arch/sparc/kernel/sysfs.c).
     let bytes = cpu
         .number::<u64>("l2_cache_size")
         .filter(|_| caches.is_empty());

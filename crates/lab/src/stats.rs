@@ -11,8 +11,8 @@ const CONFIDENCE: f64 = 0.95;
 const MODES_APART: f64 = 3.0;
 /// The smallest number of runs of a mode.
 const LEAST_OF_MODE: usize = 3;
-/// The smallest ratio of the values of the larger mode to those of the smaller mode. A smaller difference does not
-/// mislead.
+/// The smallest ratio of the values of the larger mode to those of the smaller mode. With a smaller ratio, the
+/// mean of all runs is not misleading.
 const MODES_RATIO: f64 = 1.5;
 
 /// A scheduler's change of a metric.

@@ -193,7 +193,7 @@ fn fast_and_slow(machine: &Machine, linux: Linux) -> (CpuMask, Option<CpuMask>) 
 }
 
 /// `cpu_power` of a CPU, which Linux 6.12 calls `cpu_capacity`. In 6.12 the largest CPUs have 1024, even if they are
-/// hardware threads. The same is true if the capacities come from the description. In 3.9 a hardware thread has its
+/// hardware threads. For [`Linux::Described`] it is the capacity in the machine file. In 3.9 a hardware thread has its
 /// part of the core's power, which SMT increases slightly (`default_scale_smt_power()`: sd->smt_gain, which is 1178 of
 /// 1024, divided by the number of threads).
 fn cpu_power(machine: &Machine, cpu: usize, linux: Linux) -> u32 {

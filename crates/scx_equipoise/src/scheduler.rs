@@ -268,8 +268,8 @@ impl<'object> Scheduler<'object> {
     }
 }
 
-/// Excludes the programs whose names begin with `prefix` from loading. An op would keep its program
-/// loaded, so it is removed from the ops first.
+/// Excludes the programs whose names begin with `prefix` from loading. None of them may be an op:
+/// the ops would keep its program loaded.
 fn leave_out(skeleton: &mut OpenBpfSkel<'_>, prefix: &str) {
     for mut program in skeleton.open_object_mut().progs_mut() {
         if program.name().to_string_lossy().starts_with(prefix) {

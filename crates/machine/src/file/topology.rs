@@ -360,8 +360,8 @@ impl Reader<'_> {
     }
 }
 
-/// The level between cores and last-level caches: the second-level caches if several cores share one, otherwise no
-/// caches.
+/// The level between cores and last-level caches: the second-level caches, if several cores share one that is not a
+/// last-level cache; otherwise none.
 fn second_level(caches: &[Cache], spans: &Spans, offline: &CpuMask) -> Vec<CpuMask> {
     let of_core = |core: &CpuMask| {
         let shared = caches

@@ -114,9 +114,9 @@ pub fn items<'a>(of: &'a Explanation<'_>) -> Vec<Item<'a>> {
     items
 }
 
-/// The causes of stalls, then of the missed periods, then of the other `items` in their order. Losses below a tenth of
-/// the largest are left out. If a thread has several losses for one reason, only the first of these losses gets a
-/// cause.
+/// The causes of stalls, then of the missed periods, then of the other `items` in their order. Items whose loss is below
+/// a tenth of the largest item's are left out. If a thread has several losses for one reason, only the first of these
+/// losses gets a cause.
 pub fn causes(of: &Explanation<'_>, items: &[Item<'_>]) -> Vec<Cause> {
     let largest = items.first().map_or(0, Item::lost_ns);
     let mut seen = BTreeSet::new();

@@ -89,7 +89,7 @@ pub struct Window {
     /// For each CPU, the time and the value of its latest frequency request before the window began, or otherwise of
     /// its first request after that.
     pub requests: BTreeMap<usize, (u64, Raw)>,
-    /// The number of lines that the scheduler printed about the thread, of which [`MOST_SAID`] are
+    /// The number of lines that the scheduler printed about the thread. At most the first [`MOST_SAID`] of them are
     /// among the steps.
     pub said: usize,
     /// The CPUs that were offline for all of the window so far.

@@ -289,7 +289,8 @@ mod tests {
         assert_eq!(cpufreq.pressure(5).1, 0);
     }
 
-    /// This also holds for a processor that sets frequencies itself, and without a governor that follows requests.
+    /// A processor that sets frequencies itself (`hwp`, `amd-pstate`) ignores requests, as does the governor
+    /// `performance`.
     #[test]
     fn a_request_is_only_schedutil_s_to_answer() {
         let preference = Preference::BalancePerformance;

@@ -30,7 +30,7 @@ static __always_inline bool task_hot(const struct task_struct *p, const struct f
 	return (s64)(now - se->exec_start) < (s64)tunables.sched_migration_cost;
 }
 
-/* Notes, as new_dst_cpu, another CPU of the group of dst_cpu that the task may use, if it may not use dst_cpu. */
+/* For a task that may not use dst_cpu: sets new_dst_cpu to an allowed CPU of dst_cpu's group, if any. */
 static __always_inline void find_other_dst_cpu(struct task_struct *p, struct balance_env *env)
 {
 	s32 cpu = first_allowed_cpu(p, env_local_group(env));

@@ -33,7 +33,7 @@ pub struct Chains {
     /// request.
     idle: Vec<Reasons>,
     requests: Vec<Option<(u64, Raw)>>,
-    /// Has the scheduler reported a reason for a CPU that found no work?
+    /// Has the scheduler ever reported why a CPU found no work?
     reports_idle: bool,
     offline: CpuMask,
     /// The time since which no scheduler is loaded, in ns.
