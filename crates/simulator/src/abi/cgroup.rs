@@ -109,7 +109,7 @@ pub struct Throttled {
     pub ns: u64,
 }
 
-/// A group counts as throttled if less than 1/`NEARLY` of its quota is left.
+/// A group counts as throttled if at most 1/`NEARLY` of its quota is left.
 const NEARLY: u64 = 50;
 
 impl Group {

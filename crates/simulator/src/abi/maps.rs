@@ -195,7 +195,8 @@ impl Map {
     }
 }
 
-/// In all of these functions, C's keys and values have the sizes of the map; errors are errnos.
+/// In all of these functions, C's keys and values have the sizes of the map. Errors are errnos, except those of
+/// [`Maps::create`].
 impl Maps {
     /// Creates a map and returns the target of its variable. `pointers` are the inner maps of an array of maps. The
     /// error names the unsupported property.

@@ -111,7 +111,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Counts a task that becomes runnable on `cpu`, and starts the deadline server if it is the first.
+    /// Counts a task that becomes runnable on `cpu`, and starts the deadline server if that is the first task.
     #[inline]
     pub fn joins_rq(&mut self, cpu: usize) {
         self.change_rq(cpu);

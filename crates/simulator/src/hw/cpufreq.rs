@@ -33,7 +33,8 @@ struct Cpu {
     /// The scheduler's request for the CPU, and the CPU's capacity, relative to the largest, which is [`CPUPERF_ONE`].
     target: u32,
     capacity: u32,
-    /// The bandwidth of the CPU's deadline tasks at the last request, in 1/2^20 of a CPU.
+    /// The bandwidth of the CPU's deadline tasks at the last request that the rate limit did not stop, in 1/2^20 of a
+    /// CPU.
     bw_dl: u64,
 }
 
@@ -46,7 +47,7 @@ struct Policy {
     current: usize,
     target: usize,
     next: usize,
-    /// The time when `next` last changed, in ns.
+    /// The time, in ns, at which a request last changed `next`.
     updated_at: u64,
     changing: bool,
     /// `scaling_max_freq`: the fastest OPP that may be chosen.
@@ -289,7 +290,8 @@ mod tests {
         assert_eq!(cpufreq.pressure(5).1, 0);
     }
 
-    /// This also holds for a processor that sets frequencies itself, and without a governor that follows requests.
+    /// A processor that sets frequencies itself (`hwp`, `amd-pstate`) ignores requests, as does the governor
+    /// `performance`.
     #[test]
     fn a_request_is_only_schedutil_s_to_answer() {
         let preference = Preference::BalancePerformance;

@@ -5,7 +5,7 @@
 /// before other CPUs request the lock for earlier times. These CPUs find the lock free until the known hold.
 #[derive(Clone, Debug, Default)]
 pub struct Lock {
-    /// The last holder.
+    /// The last holder among the CPUs whose holds are forgotten.
     holder: u16,
     /// Holds that are not over yet, in order.
     holds: Vec<Hold>,

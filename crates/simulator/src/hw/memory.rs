@@ -12,7 +12,7 @@
 //! of CPUs that poll that line.
 //!
 //! The CPU whose code is running spends the time. Until that CPU continues with its task or idles, the time is
-//! collected in the table, to which C adds and which [`bpf_ktime_get_ns()`] reads.
+//! collected in the table, to which C adds and which `bpf_ktime_get_ns()` reads.
 
 use crate::abi::layout as abi;
 use crate::abi::shared::Shared;

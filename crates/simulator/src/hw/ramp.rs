@@ -57,8 +57,8 @@ impl Ramp {
         Some(ramp)
     }
 
-    /// Records that `cpu` becomes busy or idle. Returns its core, the CPUs whose OPP changes, that OPP, and the time of
-    /// the core's next step up, if none was scheduled.
+    /// Records that `cpu` becomes busy or idle. Returns the present step of its core if `cpu` becomes busy and no step
+    /// up is scheduled.
     pub fn set_busy(&mut self, cpu: usize, busy: bool, now: u64) -> Option<Step> {
         let index = self.core_of[cpu];
         let core = &mut self.cores[index as usize];

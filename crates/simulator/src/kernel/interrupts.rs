@@ -109,7 +109,7 @@ impl Kernel<'_> {
         self.leave(cpu);
     }
 
-    /// A `bpf_timer` expires: its callback runs in softirq context of the CPU that started it.
+    /// A `bpf_timer` expires: its callback runs in softirq context of the CPU that started the timer.
     pub fn bpf_timer_expired(&mut self, expiry: timers::Expiry) {
         let Some(due) = self.bpf.timers.expire(expiry) else {
             return;

@@ -31,7 +31,7 @@ struct Mutex {
 #[derive(Clone, Copy)]
 struct Holders {
     cpus: [u16; Holders::MOST],
-    /// The number of CPUs that have held the lock so far.
+    /// The number of times that the lock has been taken so far.
     count: u32,
 }
 
