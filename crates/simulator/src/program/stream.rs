@@ -110,8 +110,8 @@ impl Streams {
         state.used * 3 <= state.capacity * 2
     }
 
-    /// Adds bytes that the network has received to the stream, which has room for them. The caller has to wake the
-    /// stream's readers.
+    /// Adds to the stream, which has room, the bytes that the network has received. The caller has to wake the stream's
+    /// readers.
     pub fn received(&mut self, stream: u32, bytes: u64) {
         self.0[stream as usize].used += bytes;
     }

@@ -1,6 +1,6 @@
 //! The time that CPUs spend on the cache lines that sched_ext shares: dispatch queues and the masks of idle CPUs. They
-//! spend it only on a machine that describes its memory ([`machine::Memory`]), and a policy that stands for the
-//! kernel's fair class, which uses neither, pays only for the locks of its queues.
+//! spend it only on a machine that describes its memory ([`machine::Memory`]). A policy that stands for the kernel's
+//! fair class, which has no such lines, pays only for the locks of the queues that the policy itself uses.
 //!
 //! A dispatch queue is one line: lock, list, tree and count (`struct scx_dispatch_q`). An insertion changes the
 //! neighbour's list node under the lock, and in a queue by virtual time it also reads a path in the tree, whose length
