@@ -35,7 +35,7 @@ pub struct Dl {
 
 impl Kernel<'_> {
     /// `sched_dl_overflow()` and `__checkparam_dl()`: reserves bandwidth for `task`, whose policy changes to `policy`,
-    /// and releases its old bandwidth, or returns the reason why it cannot.
+    /// and releases its old bandwidth, or returns the reason for a refusal.
     pub fn admit_dl(&mut self, task: TaskPtr, policy: SchedPolicy) -> Result<(), String> {
         let old = task.dl.get().bandwidth();
         let (new, entity) = match policy {

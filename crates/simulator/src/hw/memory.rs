@@ -49,7 +49,8 @@ fn together(ns: u64, lines: u64) -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub struct Code {
     pub cpu: usize,
-    /// The start time of the call, and the time that it has spent on shared memory, in ns.
+    /// The time at which the code started, and the time that it has spent since on shared memory and in callbacks, in
+    /// ns.
     pub now: u64,
     pub spent: u64,
 }

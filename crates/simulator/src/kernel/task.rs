@@ -28,7 +28,7 @@ const DEFAULT_TIMER_SLACK_NS: u64 = 50_000;
 const SHELLS_WAKEE_FLIPS: u32 = 14;
 const WEIGHT_IDLEPRIO: u32 = 3;
 
-/// The weight of a fair task of priority `prio` (100 to 139; 120 is nice 0), 1024 for nice 0.
+/// The weight of a fair task of priority `prio` (100 to 139). Nice 0 is priority 120, and has the weight 1024.
 pub fn weight_of(prio: i32) -> u32 {
     PRIO_TO_WEIGHT[(prio - MAX_RT_PRIO).clamp(0, 39) as usize]
 }
