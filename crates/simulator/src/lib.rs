@@ -330,8 +330,8 @@ pub enum Event<'a> {
         /// A [`machine::CpuMask`] in bytes.
         cpus: &'a [u8],
     },
-    /// The properties that decide a task's share of the CPUs from now on: sent at the task's creation, if it is in a
-    /// control group or its policy is SCHED_IDLE, and when its control group, policy or nice value changes. Not a
+    /// The properties that decide a task's share of the CPUs from now on: sent when the task is created, if it is in a
+    /// control group or has the policy SCHED_IDLE, and when its control group, policy or nice value changes. Not a
     /// tracepoint of the kernel.
     Weight {
         /// `comm`, `pid`.
