@@ -21,7 +21,7 @@ use workload::rtapp::RtApp;
 
 mod machines;
 
-/// The length of a run: long enough to include some ticks.
+/// The shortest duration of a run, which includes some ticks.
 const SHORTEST_NS: u64 = 20_000_000;
 
 /// The number of timed runs of a load.
@@ -40,7 +40,7 @@ enum Kind {
     Pairs,
     /// A hundred pairs of tasks per CPU, each with one runnable task.
     Crowd,
-    /// Periodic tasks that keep the CPUs busy for nine tenths of the time.
+    /// Periodic tasks that keep the CPUs busy for about nine tenths of the time.
     Periodic,
     Hackbench,
 }

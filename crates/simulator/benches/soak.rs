@@ -127,7 +127,7 @@ fn describe(seed: u64, reason: &str, case: &Case) -> String {
     )
 }
 
-/// The number of events in the run of `case` under the policy `name`.
+/// Runs `case` under the policy `name`. Returns the number of events.
 fn run(case: &Case, name: &str) -> Result<u64, String> {
     let policy = Policy::find(name).map_err(|bad| bad.to_string())?;
     let workload = case.workload();

@@ -165,7 +165,7 @@ impl Checker {
     }
 }
 
-/// Checks everything observable now. Called between events.
+/// Checks everything observable now. Called after each event and each reschedule.
 pub fn check_state(kernel: &mut Kernel<'_>) {
     let Some(mut checker) = kernel.check.take() else {
         return;

@@ -16,7 +16,7 @@ impl Jiffies {
         }
     }
 
-    /// The first tick that is at least `ns` later (`usecs_to_jiffies()`).
+    /// The tick that comes `ns`, rounded up to whole ticks, after the last tick (`usecs_to_jiffies()`).
     pub fn after(self, ns: u64) -> u64 {
         self.now + ns.div_ceil(self.tick_ns)
     }

@@ -59,8 +59,8 @@ pub struct Config<'a> {
     pub workload: &'a dyn Workload,
     /// The scheduler.
     pub scheduler: &'a Object,
-    /// The values of the scheduler's globals, set before it is loaded. Unless it is set here, a 4-byte global
-    /// `nr_cpu_ids` is set to the number of the machine's CPUs, as every loader of such schedulers does.
+    /// The values of the scheduler's globals, set before it is loaded. A global `nr_cpu_ids` that is not set here is
+    /// set to the number of the machine's CPUs, as by every loader of such schedulers.
     pub globals: &'a [Global],
     /// Computes the scheduler's globals for a machine with some CPUs offline, so that the loader can restart a
     /// scheduler that exits because a CPU goes offline or comes online. With `None`, such an exit ends the run.
@@ -203,7 +203,7 @@ counters! {
     pub irq_ns: Vec<u64>,
     /// For each CPU, the time spent running tasks, in ns, including the kernel's overhead for them.
     pub busy_ns: Vec<u64>,
-    /// For each CPU, the part of `busy_ns` spent on switches, wakeups, interrupts and ticks.
+    /// For each CPU, the part of `busy_ns` spent on kernel work, such as switches, wakeups, interrupts and ticks.
     pub overhead_ns: Vec<u64>,
     /// The longest time for which a CPU had no task while tasks that it may run waited on other CPUs, in ns.
     pub longest_waste_ns: u64,
@@ -217,7 +217,7 @@ pub trait Trace {
     fn event(&mut self, now: u64, cpu: usize, event: Event<'_>);
 }
 
-/// The number of the values that explain a decision.
+/// The number of values that explain a decision.
 pub const EXPLAINED_NUMBERS: usize = 4;
 
 /// Scheduling events, named and filled like the kernel's tracepoints of the same names.
@@ -330,8 +330,9 @@ pub enum Event<'a> {
         /// A [`machine::CpuMask`] in bytes.
         cpus: &'a [u8],
     },
-    /// The properties that decide a task's share of the CPUs from now on: sent when the task enters a control group, and
-    /// when its policy or its nice value changes. Not a tracepoint of the kernel.
+    /// The properties that decide a task's share of the CPUs from now on: sent when the task is created, if it is in a
+    /// control group or has the policy SCHED_IDLE, and when its control group, policy or nice value changes. Not a
+    /// tracepoint of the kernel.
     Weight {
         /// `comm`, `pid`.
         #[serde(borrow)]

@@ -31,7 +31,7 @@ pub fn run(kernel: &mut Kernel<'_>, limit_ns: u64, stop: Option<&AtomicBool>) ->
         if kernel.alive == kernel.daemons {
             return Ok(());
         }
-        // A load with a duration ends at that time, whatever its tasks wait for.
+        // A load with a duration that is not only a default ends at that time, whatever its tasks wait for.
         let idle = kernel.runnable == 0 && kernel.sleeping == 0 && !kernel.hw.is_active();
         if idle && !kernel.has_end {
             return Err(deadlock(kernel));

@@ -48,7 +48,8 @@ as_it_is!(
 /// The callback of `bpf_for_each_map_elem()`, which gets the map variable, a key, the key's value and the context.
 pub type ForEach = unsafe extern "C" fn(*mut *const Map, *mut u8, *mut u8, *mut c_void) -> i64;
 
-/// Ends the scheduler by a fault if `c` is NULL where a `T` is required, as access to an invalid address would.
+/// Ends the scheduler by a fault if `c` is NULL or misaligned where a `T` is required, as access to an invalid address
+/// would.
 #[inline]
 fn expect_one<T>(c: *const T) {
     if c.is_null() || !c.is_aligned() {
@@ -167,7 +168,7 @@ impl Bytes {
         unsafe { slice::from_raw_parts(self.0.cast(), map.value_size as usize) }
     }
 
-    /// Copies the value, or NULL, to `to`, which has room for a value.
+    /// Copies the value to `to`, which has room for a value. Does nothing for NULL.
     pub fn copy_to(&self, map: &Map, to: *mut u8) {
         if !self.0.is_null() {
             // SAFETY: by `FromC`, the value has the length of the map's values.

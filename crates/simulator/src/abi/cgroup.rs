@@ -109,7 +109,7 @@ pub struct Throttled {
     pub ns: u64,
 }
 
-/// A group counts as throttled if less than 1/`NEARLY` of its quota is left.
+/// A group counts as throttled if at most 1/`NEARLY` of its quota is left.
 const NEARLY: u64 = 50;
 
 impl Group {
@@ -241,7 +241,7 @@ impl Groups {
         self.0.iter().any(|group| group.settings.max.is_some())
     }
 
-    /// The group with this css_set and its ancestors that have a limit.
+    /// The group with this css_set and its ancestors, as far as they have a limit, each with its limit.
     fn limited(&self, set: *mut CssSet) -> impl Iterator<Item = (&Group, Bandwidth)> {
         // SAFETY: the pointer is that of one of the groups, which are alive.
         let id = unsafe { (*(*self.of(set)).kn).id };

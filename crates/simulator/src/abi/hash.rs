@@ -1,5 +1,5 @@
-//! The entries of a hash map: one with a value per key, one with a value per key and CPU, or one that removes its least
-//! recently used entry to make room for a new one (`BPF_MAP_TYPE_LRU_HASH`).
+//! The entries of a hash map. A key has one value, or one for each CPU. A map may remove its least recently used entry
+//! to make room for a new one (`BPF_MAP_TYPE_LRU_HASH`).
 
 use crate::abi::maps::{Bytes, Entry, words};
 use crate::abi::shared::Shared;

@@ -95,8 +95,8 @@ impl Instance {
         self.objects.forget_dropped();
     }
 
-    /// Loads `object` with `globals` set, and sets a 4-byte global `nr_cpu_ids` if the object has one and `globals`
-    /// does not. The scheduler's calls go to `table`.
+    /// Loads `object` with `globals` set. Also sets `nr_cpu_ids`, `CONFIG_HZ` and `LINUX_KERNEL_VERSION`, if the object
+    /// has them and `globals` does not. The scheduler's calls go to `table`.
     pub fn load<Kfuncs>(
         object: &Object,
         globals: &[Global],

@@ -117,7 +117,7 @@ pub struct TaskStruct {
     pub thread_node: [*const c_void; 2],
 }
 
-/// The session of a task: `struct signal_struct`, of which a scheduler can see only whether it exists.
+/// The session of a task: `struct signal_struct`, of which a scheduler reads only the autogroup.
 #[repr(C)]
 pub struct SignalStruct {
     pub thread_head: [*const c_void; 2],
@@ -137,7 +137,7 @@ pub struct MmStruct {
     pub id: Cell<u64>,
 }
 
-/// The user of a task: the real and the effective ID.
+/// The user and the group of a task: the real and the effective IDs.
 #[repr(C)]
 pub struct Cred {
     pub uid: u32,
@@ -294,7 +294,7 @@ pub struct KernfsNode {
 pub struct Css {
     pub cgroup: *mut Cgroup,
     pub parent: *mut Css,
-    /// The first group below this one, and the next sibling of this one; only `Cgroup::self_css` has them.
+    /// The first group below this one, and the next sibling of this one.
     pub child: *mut Css,
     pub sibling: *mut Css,
 }
@@ -381,7 +381,8 @@ pub struct Ops {
     pub update_idle: Option<unsafe extern "C" fn(i32, bool)>,
     pub init_task: Option<unsafe extern "C" fn(Task, *mut InitTaskArgs) -> i32>,
     pub exit_task: Option<unsafe extern "C" fn(Task, *mut ExitTaskArgs)>,
-    /// Only a cid-form scheduler gets these arguments; the `set_cpumask` op of such a scheduler gets a `scx_cmask`.
+    /// Only the op of a cid-form scheduler declares these arguments; the `set_cpumask` op of such a scheduler gets a
+    /// `scx_cmask`.
     pub enable: Option<unsafe extern "C" fn(Task, *mut EnableArgs)>,
     pub disable: Option<unsafe extern "C" fn(Task)>,
     pub dump: Option<unsafe extern "C" fn(*mut DumpCtx)>,

@@ -163,7 +163,7 @@ fn check_sizes(definition: &MapDefinition) -> Result<(), String> {
 /// The size of a page in bytes.
 const PAGE: u32 = 4096;
 
-/// The largest value: `KMALLOC_MAX_SIZE` less the overhead, `PCPU_MIN_UNIT_SIZE`, and
+/// The largest sizes of a value, in bytes: `KMALLOC_MAX_SIZE` less the overhead, `PCPU_MIN_UNIT_SIZE`, and
 /// `BPF_LOCAL_STORAGE_MAX_VALUE_SIZE`.
 const MOST_VALUE: u32 = 4 << 20;
 const MOST_PER_CPU: u32 = 32 << 10;
@@ -195,7 +195,8 @@ impl Map {
     }
 }
 
-/// In all of these functions, C's keys and values have the sizes of the map; errors are errnos.
+/// In all of these functions, C's keys and values have the sizes of the map. Errors are errnos, except those of
+/// [`Maps::create`].
 impl Maps {
     /// Creates a map and returns the target of its variable. `pointers` are the inner maps of an array of maps. The
     /// error names the unsupported property.

@@ -38,7 +38,7 @@ pub struct Bpf {
     /// C's view of the runqueues and the idle tasks; `table` points to them.
     rqs: Shared<[Rq; MAX_CPUS]>,
     _idle_tasks: Shared<[TaskStruct]>,
-    /// For each CPU, the capacity lost to a limit of its frequency, in 1024ths.
+    /// For each CPU, the capacity lost to a limit of its frequency, in 1/1024 of the largest CPU's capacity.
     pub cpufreq_pressure: Shared<[u64]>,
     pub groups: cgroup::Groups,
     pub timers: Timers,
@@ -121,7 +121,7 @@ impl Bpf {
         &mut self.table
     }
 
-    /// Sets the tables from CPU to cid and back, which must outlive this `Bpf`.
+    /// Sets the tables from CPU to cid and back, which must live for as long as the scheduler may run.
     pub fn set_cids(&mut self, (cpu_to_cid, cid_to_cpu): (*const i32, *const i32)) {
         let table = self.table_mut();
         table.cpu_to_cid = cpu_to_cid;

@@ -35,8 +35,7 @@ pub fn release(object: *mut c_void) {
     }
 }
 
-/// Limits on the number of a scheduler's objects and on their bytes. Linux is limited only by its
-/// memory.
+/// Limits on the bytes of a scheduler's objects and on the number of objects. Linux is limited only by its memory.
 const MOST_BYTES: usize = 1 << 30;
 const MOST_OBJECTS: usize = 1 << 22;
 
@@ -51,7 +50,8 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// A new object of `size` bytes; null if the scheduler has too many.
+    /// A new object of `size` bytes; null if the scheduler has too many objects or bytes, or the host has no memory
+    /// left.
     pub fn alloc(&mut self, size: usize) -> *mut c_void {
         let bytes = self.bytes.saturating_add(size);
         if bytes > MOST_BYTES || self.owned.len() == MOST_OBJECTS {
@@ -65,14 +65,14 @@ impl Objects {
         object
     }
 
-    /// Adds an owner to `object`. Returns false if it is not an object.
+    /// Adds an owner to `object`. Returns false if there is no such object.
     pub fn keep(&mut self, object: *mut c_void) -> bool {
         let owners = self.owned.get_mut(&object);
         owners.map(|(owners, _)| *owners += 1).is_some()
     }
 
-    /// Removes an owner of `object`; if it was the last one, drops the object. Returns false if it is not an object.
-    /// Does nothing for null.
+    /// Removes an owner of `object`; if it was the last one, drops the object. Returns false if there is no such
+    /// object. Does nothing for null.
     pub fn free(&mut self, object: *mut c_void) -> bool {
         if object.is_null() {
             return true;

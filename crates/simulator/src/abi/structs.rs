@@ -6,7 +6,7 @@ use machine::Machine;
 use std::cell::Cell;
 use std::ptr::null_mut;
 
-/// The beginning of the idle tasks' comm.
+/// The comm of the idle tasks. In Linux, the number of the CPU follows (`swapper/0`).
 pub const SWAPPER: &str = "swapper";
 pub const DEFAULT_PRIO: i32 = 120;
 
@@ -24,8 +24,8 @@ impl TaskStruct {
     /// May the task run on `cpu`?
     #[inline]
     pub fn is_allowed(&self, cpu: usize) -> bool {
-        // SAFETY: no code sets the cell while one of its words is read. A copy of the cell would
-        // read all sixteen words.
+        // SAFETY: no code sets the cell while one of its words is read. A copy of the cell would read all of the mask's
+        // words.
         unsafe { &*self.cpus_mask.as_ptr() }.contains(cpu)
     }
 

@@ -35,7 +35,7 @@ pub struct Dl {
 
 impl Kernel<'_> {
     /// `sched_dl_overflow()` and `__checkparam_dl()`: reserves bandwidth for `task`, whose policy changes to `policy`,
-    /// and releases its old bandwidth, or returns the reason why it cannot.
+    /// and releases its old bandwidth, or returns the reason for a refusal.
     pub fn admit_dl(&mut self, task: TaskPtr, policy: SchedPolicy) -> Result<(), String> {
         let old = task.dl.get().bandwidth();
         let (new, entity) = match policy {
@@ -429,8 +429,8 @@ impl Kernel<'_> {
             .filter(|&cpu| self.dl_urgency(cpu) > deadline)
     }
 
-    /// `select_task_rq_dl()`: the task's last CPU, unless the task there has an earlier deadline or that CPU is too
-    /// small.
+    /// `select_task_rq_dl()`: the task's last CPU, unless a deadline task runs or waits there or that CPU is too small;
+    /// then the CPU of `find_later_rq()`, if there is one.
     #[inline(never)]
     pub fn select_cpu_dl(&mut self, task: TaskPtr, prev: usize) -> usize {
         let free = self.dl_urgency(prev) == u64::MAX;

@@ -221,7 +221,7 @@ impl Kernel<'_> {
         let now = self.now();
         let server = &mut self.cpus[cpu].server;
         if server.entity.throttled {
-            // The server runs in the background, because it is not needed in this period.
+            // The server is deferred: it is not needed in this period.
             if server.idle && idle {
                 server.entity.runtime = 0;
                 return;

@@ -66,7 +66,7 @@ impl Kernel<'_> {
         (cpu, is_idle)
     }
 
-    /// `scx_bpf_select_cpu_and()`: an idle CPU of `among` that the task may use, if there is one.
+    /// `scx_bpf_select_cpu_and()`: the CPU of `among` that `IdleMasks::select_cpu()` finds for the task, if any.
     pub fn select_cpu_and(
         &mut self,
         task: TaskPtr,
@@ -111,7 +111,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Counts a task that becomes runnable on `cpu`, and starts the deadline server if it is the first.
+    /// Counts a task that becomes runnable on `cpu`, and starts the deadline server if that is the first task.
     #[inline]
     pub fn joins_rq(&mut self, cpu: usize) {
         self.change_rq(cpu);

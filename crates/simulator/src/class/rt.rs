@@ -143,8 +143,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// `select_task_rq_rt()`: the task's last CPU; if an RT task that is at least as urgent runs there, the CPU with
-    /// the least urgent task.
+    /// `select_task_rq_rt()`: the task's last CPU; if a task that is at least as urgent runs there, the CPU with the
+    /// least urgent task.
     #[inline(never)]
     pub fn select_cpu_rt(&mut self, task: TaskPtr, prev: usize) -> usize {
         let urgency = |kernel: &Self, cpu: usize| match kernel.cpus[cpu].curr {
@@ -171,8 +171,8 @@ impl Kernel<'_> {
             .unwrap_or(prev)
     }
 
-    /// `pull_rt_task()`: pulls the most urgent waiting task that may run here, if it is more urgent
-    /// than this CPU's task.
+    /// `pull_rt_task()`: pulls the most urgent waiting task that may run here, if that task is more urgent than the RT
+    /// tasks that wait here.
     #[inline(never)]
     pub fn pull_rt(&mut self, cpu: usize) {
         let own = self.cpus[cpu]

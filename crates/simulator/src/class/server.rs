@@ -3,7 +3,8 @@
 /// Bandwidths are in units of 1/2^20 of a CPU (`BW_SHIFT`).
 pub const BW_SHIFT: u32 = 20;
 
-/// A deadline task's server: the kernel's `struct sched_dl_entity`. All zero in other classes.
+/// A deadline task's server: the kernel's `struct sched_dl_entity`. In other classes all fields except `generation` are
+/// zero.
 #[derive(Clone, Copy, Default)]
 pub struct DlEntity {
     /// The budget per period, the relative deadline, and the period, in ns.
@@ -14,7 +15,7 @@ pub struct DlEntity {
     pub runtime: i64,
     /// The current deadline, in ns since boot.
     pub deadline: u64,
-    /// The entity is out of budget until its timer expires.
+    /// The entity waits for its timer, because it is out of budget or is a CPU's deferred deadline server.
     pub throttled: bool,
     /// The task has given up the rest of its budget (`sched_yield()`).
     pub yielded: bool,
@@ -62,15 +63,14 @@ impl DlEntity {
         self.yielded = false;
     }
 
-    /// `dl_entity_overflow()`: would consuming the budget by the deadline exceed the bandwidth?
+    /// `dl_entity_overflow()`: would consuming the budget by the deadline exceed `dl_runtime / dl_deadline`?
     pub fn overflows(&self, now: u64) -> bool {
         let left = i128::from(self.dl_deadline) * i128::from(self.runtime);
         let right = i128::from(self.deadline.saturating_sub(now)) * i128::from(self.dl_runtime);
         right < left
     }
 
-    /// `update_dl_entity()`, on a wakeup: keeps the current budget and deadline if they require no
-    /// more than the bandwidth.
+    /// `update_dl_entity()`, on a wakeup: keeps the current budget and deadline unless they overflow.
     pub fn wake(&mut self, now: u64) {
         let constrained = self.dl_deadline < self.dl_period;
         if self.deadline <= now {
@@ -84,14 +84,14 @@ impl DlEntity {
         }
     }
 
-    /// `update_dl_revised_wakeup()`: the budget is reduced to the remaining time at the bandwidth.
+    /// `update_dl_revised_wakeup()`: sets the budget to `dl_runtime * (deadline - now) / dl_deadline`.
     pub fn revise(&mut self, now: u64) {
         let laxity = u128::from(self.deadline - now);
         let density = u128::from(ratio(self.dl_deadline, self.dl_runtime));
         self.runtime = ((density * laxity) >> BW_SHIFT) as i64;
     }
 
-    /// The 0-lag time, in ns: the time at which the remaining budget would be consumed at the bandwidth.
+    /// The 0-lag time, in ns: from then on the remaining budget, consumed at the bandwidth, lasts until the deadline.
     pub fn zero_lag(&self) -> u64 {
         let left = i128::from(self.runtime) * i128::from(self.dl_period)
             / i128::from(self.dl_runtime.max(1));

@@ -1,5 +1,5 @@
-//! Handles the faults of a native scheduler that would end its process: use of an unchecked pointer, a system call, and
-//! recursion or a loop without end. The kernel's verifier would refuse such a scheduler.
+//! Handles the faults of a native scheduler that would end its process, such as use of an unchecked pointer, a system
+//! call, recursion, or a loop without end. The kernel's verifier would refuse such a scheduler.
 //!
 //! This module only reports faults. The limits on the process's rights and its time are enforced outside of it
 //! ([`cage`]).

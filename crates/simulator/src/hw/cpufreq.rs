@@ -33,7 +33,8 @@ struct Cpu {
     /// The scheduler's request for the CPU, and the CPU's capacity, relative to the largest, which is [`CPUPERF_ONE`].
     target: u32,
     capacity: u32,
-    /// The bandwidth of the CPU's deadline tasks at the last request, in 1/2^20 of a CPU.
+    /// The bandwidth of the CPU's deadline tasks at the last request that the rate limit did not stop, in 1/2^20 of a
+    /// CPU.
     bw_dl: u64,
 }
 
@@ -46,7 +47,7 @@ struct Policy {
     current: usize,
     target: usize,
     next: usize,
-    /// The time when `next` last changed, in ns.
+    /// The time, in ns, at which a request last changed `next`.
     updated_at: u64,
     changing: bool,
     /// `scaling_max_freq`: the fastest OPP that may be chosen.

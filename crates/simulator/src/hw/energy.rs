@@ -2,8 +2,9 @@
 //!
 //! A part's power is constant between changes. A hardware thread's power changes with its frequency, and with the
 //! activity on it and its siblings. The power of a core, cluster or package changes when its first CPU becomes busy or
-//! its last one idle, and, while all its CPUs are idle, as the part enters one idle state after another. Power in mW
-//! times time in ns is energy in pJ. All are integers, so nothing is lost and the parts sum to the whole.
+//! its last one idle, and, while all its CPUs are idle, as the part enters one idle state after another; the power of a
+//! core also changes with its frequency. Power in mW times time in ns is energy in pJ. All are integers, so nothing is
+//! lost and the parts sum to the whole.
 
 use crate::Event;
 use machine::{BUSY_LOOP, CorePower, CoreType, CpuMask, Machine, PartIdle, PartPower};

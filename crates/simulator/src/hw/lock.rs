@@ -1,11 +1,11 @@
-//! A lock is a queue in virtual time: a CPU that takes it waits until earlier holders have released it. The costs of a
-//! lock's cache lines are in [`crate::hw::memory`].
+//! A lock is a queue in simulated time: a CPU that takes it waits until earlier holders have released it. The costs of
+//! a lock's cache lines are in [`crate::hw::memory`].
 
 /// A lock: its past and future holds. The simulator executes a CPU's code at once, so a hold in that code may be known
 /// before other CPUs request the lock for earlier times. These CPUs find the lock free until the known hold.
 #[derive(Clone, Debug, Default)]
 pub struct Lock {
-    /// The last holder.
+    /// The last holder among the CPUs whose holds are forgotten.
     holder: u16,
     /// Holds that are not over yet, in order.
     holds: Vec<Hold>,

@@ -12,7 +12,7 @@
 //! of CPUs that poll that line.
 //!
 //! The CPU whose code is running spends the time. Until that CPU continues with its task or idles, the time is
-//! collected in the table, to which C adds and which [`bpf_ktime_get_ns()`] reads.
+//! collected in the table, to which C adds and which `bpf_ktime_get_ns()` reads.
 
 use crate::abi::layout as abi;
 use crate::abi::shared::Shared;
@@ -49,7 +49,8 @@ fn together(ns: u64, lines: u64) -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub struct Code {
     pub cpu: usize,
-    /// The start time of the call, and the time that it has spent on shared memory, in ns.
+    /// The time at which the code started, and the time that it has spent since on shared memory and in callbacks, in
+    /// ns.
     pub now: u64,
     pub spent: u64,
 }

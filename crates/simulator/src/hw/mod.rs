@@ -39,11 +39,11 @@ pub struct Hardware {
     pub cores: cores::Cores,
     pub idle_states: idle_states::IdleStates,
     pub cpufreq: cpufreq::Cpufreq,
-    /// The control units of the packages, if the machine has turbo and its power is known.
+    /// The control units of the packages, if the machine has turbo.
     pub turbo: Option<turbo::Turbo>,
     /// The cores' frequencies, if these change slowly.
     pub ramp: Option<ramp::Ramp>,
-    /// The power meters, if power is known.
+    /// The meters of power and busy times, if power is known or the machine has turbo.
     pub meters: Option<energy::Meters>,
     /// The costs of shared memory, on a machine that describes it.
     pub memory: Option<memory::Memory>,

@@ -57,8 +57,8 @@ impl Ramp {
         Some(ramp)
     }
 
-    /// Records that `cpu` becomes busy or idle. Returns its core, the CPUs whose OPP changes, that OPP, and the time of
-    /// the core's next step up, if none was scheduled.
+    /// Records that `cpu` becomes busy or idle. Returns the present step of its core if `cpu` becomes busy and no step
+    /// up is scheduled.
     pub fn set_busy(&mut self, cpu: usize, busy: bool, now: u64) -> Option<Step> {
         let index = self.core_of[cpu];
         let core = &mut self.cores[index as usize];
@@ -159,7 +159,7 @@ mod tests {
         // (432 - 208) / (1200 - 208) of 10 ms is 2.25 ms, and so on.
         assert_eq!(seen, [(208, 22), (432, 52), (729, 75), (960, 100)]);
         assert_eq!((step.opp, step.cpus), (4, CpuMask::one(3)));
-        // After half of the time from the highest frequency to the lowest, it is 704 MHz.
+        // After half of the time from the highest frequency to the lowest, the frequency is 704 MHz.
         assert_eq!(ramp.set_busy(3, false, 12_000_000), None);
         assert_eq!(ramp.set_busy(3, true, 22_000_000).unwrap().khz, 432_000);
         // A step that comes while the core idles does nothing.

@@ -61,7 +61,8 @@ impl Usb {
     }
 
     /// Continues with the tasklets in `todo`. Returns the connection of the next transfer, or `None` if all transfers
-    /// are done. The controller's tasklet runs first, because it schedules the driver's tasklet.
+    /// are done. Tasklets run in the order in which they were scheduled. If both are in `todo`, the driver's tasklet is
+    /// first, because an earlier turn of the controller's tasklet scheduled it.
     pub fn begin(&mut self, todo: &mut Tasklets) -> Option<u32> {
         self.begin_one(Tasklet::Usbnet, &mut todo.usbnet)
             .or_else(|| self.begin_one(Tasklet::Giveback, &mut todo.giveback))

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 #[repr(C, align(512))]
 #[derive(Default)]
 pub struct Cpu {
-    // The fields from here on are in one cache line, because each event reads them.
+    // The fields from here to `speed` are in one cache line, because each event reads them.
     /// The running task; `None` is the idle task.
     pub curr: Option<TaskPtr>,
     /// Kernel time to be spent before the task continues, in ns.

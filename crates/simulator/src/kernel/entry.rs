@@ -154,8 +154,8 @@ impl Kernel<'_> {
         cpu.debt += cpu.kernel_time(ns);
     }
 
-    /// Adds the time of a hard interrupt as [`Kernel::charge`] does, but does not charge it to the task with
-    /// `CONFIG_IRQ_TIME_ACCOUNTING`. The interrupt delays softirqs that it interrupts.
+    /// Adds the time of a hard interrupt as [`Kernel::charge`] does, but with `CONFIG_IRQ_TIME_ACCOUNTING` the task is
+    /// not charged for it. The interrupt delays softirqs that it interrupts.
     #[inline]
     pub fn charge_irq(&mut self, cpu: usize, ns: u64) {
         let ns = self.charge_softirq(cpu, ns);
@@ -319,7 +319,7 @@ impl Kernel<'_> {
         });
     }
 
-    /// Charges the running code for taking the locks of two runqueues, which it keeps.
+    /// Charges the running code for taking the locks of two runqueues, and keeps the locks.
     pub fn lock_rqs(&mut self, rqs: [usize; 2]) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
             memory.lock_rqs(rqs, code)
@@ -354,7 +354,7 @@ impl Kernel<'_> {
         });
     }
 
-    /// Charges the running code for taking the `wait_lock`, which it keeps. Pass the returned turn to
+    /// Charges the running code for taking the `wait_lock`, and keeps the lock. Pass the returned turn to
     /// [`Kernel::end_wait_lock`].
     pub fn begin_wait_lock(&mut self, mutex: u32) -> Option<Turn> {
         let mut begun = None;

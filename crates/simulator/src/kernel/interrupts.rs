@@ -16,8 +16,8 @@ use machine::{CpuMask, work_in};
 use workload::{Direction, Op, StreamId, TaskSpec};
 
 impl Kernel<'_> {
-    /// Runs `handler` in the context of a hard interrupt ([`abi::HARDIRQ_OFFSET`]) or softirq ([`abi::SOFTIRQ_OFFSET`])
-    /// of the current CPU, which the scheduler can test.
+    /// Runs `handler` in a hard interrupt ([`abi::HARDIRQ_OFFSET`]) or softirq ([`abi::SOFTIRQ_OFFSET`]) of the current
+    /// CPU. The scheduler can test for this context.
     #[inline]
     fn in_interrupt<T>(&mut self, context: u32, handler: impl FnOnce(&mut Self) -> T) -> T {
         self.bpf.set_preempt_count(context);
@@ -109,7 +109,7 @@ impl Kernel<'_> {
         self.leave(cpu);
     }
 
-    /// A `bpf_timer` expires: its callback runs in softirq context of the CPU that started it.
+    /// A `bpf_timer` expires: its callback runs in softirq context of the CPU that started the timer.
     pub fn bpf_timer_expired(&mut self, expiry: timers::Expiry) {
         let Some(due) = self.bpf.timers.expire(expiry) else {
             return;

@@ -1,6 +1,5 @@
 //! The kernel's core, above the classes: its state; waking tasks and switching between them; system calls, interrupts
-//! and softirqs. Only this module, the classes, `scx::dispatch` and `scx::lifecycle` use the kernel as a whole; models
-//! do not.
+//! and softirqs. Models, such as the modules of `hw` and `program`, do not use the kernel as a whole.
 
 pub mod cpu;
 pub mod entry;
@@ -49,11 +48,12 @@ pub struct Kernel<'a> {
     pub loader: Loader<'a>,
     pub cpus: PerCpu<Cpu>,
     pub tasks: Tasks,
-    /// Tasks that have not exited.
+    /// The number of tasks that have not exited.
     pub alive: usize,
     /// The number of tasks that never exit: kernel threads.
     pub daemons: usize,
-    /// Does the workload's duration end the run?
+    /// Does the workload have a duration that is not only a default? The run then goes on even if all tasks wait for
+    /// each other.
     pub has_end: bool,
     /// Does any control group have a limit of its CPU time?
     pub groups_have_limits: bool,

@@ -352,7 +352,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// These ops are rare.
+    /// Begins one of the rarer ops.
     #[inline(never)]
     fn begin_rare(&mut self, cpu: usize, task: TaskPtr, op: Op) -> Step {
         match op {

@@ -28,7 +28,7 @@ const DEFAULT_TIMER_SLACK_NS: u64 = 50_000;
 const SHELLS_WAKEE_FLIPS: u32 = 14;
 const WEIGHT_IDLEPRIO: u32 = 3;
 
-/// The weight of a fair task of priority `prio` (100 to 139; 120 is nice 0), 1024 for nice 0.
+/// The weight of a fair task of priority `prio` (100 to 139). Nice 0 is priority 120, and has the weight 1024.
 pub fn weight_of(prio: i32) -> u32 {
     PRIO_TO_WEIGHT[(prio - MAX_RT_PRIO).clamp(0, 39) as usize]
 }
@@ -195,7 +195,7 @@ pub enum Continuation {
     Softirqs,
     /// The task has taken its bytes and computed the cost of that, and now notifies writers.
     ReadDone { stream: u32 },
-    /// The stream had no room for the task's bytes: the task waits for room, and then notifies readers.
+    /// The task computed the cost of a write, or waited for room in the stream, and now writes its bytes.
     WriteReady { stream: u32, bytes: u64 },
 }
 
@@ -310,8 +310,7 @@ impl Task {
         task
     }
 
-    /// Sets the fields that depend on the policy: class, priorities, weight.
-    /// (`__setscheduler_params()`)
+    /// Sets the fields that depend on the policy: class, slice, priorities and weight (`__setscheduler_params()`).
     pub fn set_policy(&self, policy: SchedPolicy) {
         let (class, number, rt_priority, nice) = match policy {
             SchedPolicy::Normal { nice, .. } => (Class::Ext, 0, 0, nice),
@@ -346,7 +345,7 @@ impl Task {
             _ => weight_of(self.abi.static_prio.get()),
         };
         self.abi.se.load.weight.set(weight.into());
-        // sched_weight_to_cgroup(): 1024 is 100.
+        // sched_weight_to_cgroup(): a weight of 1024 becomes 100.
         self.abi
             .scx
             .weight

@@ -1,4 +1,4 @@
-//! Creation, exit and changes of tasks: fork, exit, affinity and policy.
+//! Creation, exit and changes of tasks: fork, exit, affinity, control group and policy.
 
 use crate::Event;
 use crate::abi::{cgroup, layout as abi};

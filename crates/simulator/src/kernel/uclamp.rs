@@ -44,8 +44,8 @@ impl TaskClamps {
         clamps
     }
 
-    /// Without a request of its own, a real-time task requests the highest frequency
-    /// (`sched_util_clamp_min_rt_default`).
+    /// The clamp that counts on a runqueue: the request or, without one, the default. A real-time task requests the
+    /// highest frequency by default (`sched_util_clamp_min_rt_default`).
     fn effective(&self, which: usize, class: Class) -> u16 {
         let default = match (which, class) {
             (MIN, Class::Rt) | (MAX, _) => SCALE,
@@ -129,7 +129,7 @@ impl Uclamp {
         }
     }
 
-    /// The request `perf` of `cpu`, where 1024 is the largest CPU, within the CPU's clamps
+    /// The request `perf` of `cpu`, where 1024 is the capacity of the largest CPU, within the CPU's clamps
     /// (`sugov_effective_cpu_perf()`).
     pub fn clamped(&self, cpu: usize, perf: u32) -> u32 {
         if !self.is_used {

@@ -157,7 +157,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `wakeup_preempt()`: a task of a higher class preempts the running task on its CPU.
+    /// `wakeup_preempt()`: makes the CPU of `task` reschedule if `task` preempts the CPU's running task.
     #[inline]
     pub fn check_preempt(&mut self, task: TaskPtr) {
         let cpu = task.cpu();

@@ -13,7 +13,7 @@ pub struct Mutexes {
     spinlocks: Vec<Lock>,
 }
 
-/// A futex or a kernel lock: the owner, whether it has to wake a waiter when it unlocks, and the sleeping tasks.
+/// A futex or a kernel lock: its owner, its sleeping tasks, and whether the owner has to wake a waiter when it unlocks.
 struct Mutex {
     owner: Option<TaskPtr>,
     /// The CPU that took the mutex last, and so has its cache line, or [`NO_CPU`].
@@ -31,7 +31,7 @@ struct Mutex {
 #[derive(Clone, Copy)]
 struct Holders {
     cpus: [u16; Holders::MOST],
-    /// The number of CPUs that have held the lock so far.
+    /// The number of times that the lock has been taken so far.
     count: u32,
 }
 

@@ -94,8 +94,8 @@ impl Streams {
         Transfer::Done
     }
 
-    /// Do writers have to be woken after a read? Unix sockets wake their writers once at most a quarter is in use
-    /// (`unix_writable()`, net/unix/af_unix.c).
+    /// Do writers have to be woken after a read? All streams follow the rule of Unix sockets, whose writers are woken
+    /// once at most a quarter is in use (`unix_writable()`, net/unix/af_unix.c).
     #[inline]
     pub fn is_writable(&self, stream: u32) -> bool {
         let state = &self.0[stream as usize];
@@ -110,8 +110,8 @@ impl Streams {
         state.used * 3 <= state.capacity * 2
     }
 
-    /// Adds bytes that the network has received to the stream, which has room for them. The caller has to wake the
-    /// stream's readers.
+    /// Adds to the stream, which has room, the bytes that the network has received. The caller has to wake the stream's
+    /// readers.
     pub fn received(&mut self, stream: u32, bytes: u64) {
         self.0[stream as usize].used += bytes;
     }

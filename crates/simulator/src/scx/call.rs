@@ -54,13 +54,14 @@ pub mod kf {
 pub struct Context {
     /// The context's bits ([`kf`]).
     pub mask: u32,
-    /// The CPU whose runqueue is locked; `u32::MAX` if none is.
+    /// The number of the op's CPU, which is a cid in cid form, or the CPU of the op's task; `u32::MAX` if the op is for
+    /// neither.
     pub subject: u32,
     /// The task that the op is for (`kf_tasks[]`); null if it is for none.
     pub task: *mut TaskStruct,
 }
 
-/// The first argument of an op. During an op for a CPU or a task, the runqueue of that CPU or of the task's CPU is
+/// The first argument of an op. During most ops for a CPU or a task, the runqueue of that CPU or of the task's CPU is
 /// locked.
 pub trait Subject {
     fn cpu(self) -> u32;

@@ -1,12 +1,12 @@
 //! The time that CPUs spend on the cache lines that sched_ext shares: dispatch queues and the masks of idle CPUs. They
-//! spend it only on a machine that describes its memory ([`machine::Memory`]), and not under a policy that stands for
-//! the kernel's fair class, which uses neither.
+//! spend it only on a machine that describes its memory ([`machine::Memory`]). A policy that stands for the kernel's
+//! fair class, which has no such lines, pays only for the locks of the queues that the policy itself uses.
 //!
 //! A dispatch queue is one line: lock, list, tree and count (`struct scx_dispatch_q`). An insertion changes the
 //! neighbour's list node under the lock, and in a queue by virtual time it also reads a path in the tree, whose length
 //! is the logarithm of the queue's (`dispatch_enqueue()`). A removal changes the task and its successor's list node
 //! under the lock; an empty queue is read without the lock (`consume_dispatch_q()`). A mask of idle CPUs is one line,
-//! and that of idle cores another; a claim of a CPU writes both, and so does a CPU that idles or stops
+//! and that of idle cores another; a claim of a CPU writes both, and so does a CPU that starts or stops idling
 //! (kernel/sched/ext_idle.c). A CPU is assumed to have written the task that last ran there or was queued there.
 
 use crate::abi::layout as abi;

@@ -224,7 +224,7 @@ impl Kernel<'_> {
         self.move_to(dsq, task, flags);
     }
 
-    /// Linux 7.3 applies slice and virtual time at insertion; Linux 6.12 applied them when the kfunc was called.
+    /// Linux 7.3 applies slice and virtual time at insertion; Linux 6.12 applies them when the kfunc is called.
     #[inline]
     fn apply(&mut self, task: TaskPtr, given: Given, flags: u64) {
         if self.scx.is_7_3() {

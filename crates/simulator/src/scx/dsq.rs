@@ -25,7 +25,7 @@ pub enum Order {
     Vtime,
 }
 
-/// One dispatch queue. The queue is a sorted ring buffer, because queues are short and most insertions are near an end,
+/// One dispatch queue. The tasks are in a ring buffer, because queues are short and most insertions are near an end,
 /// where moving a few entries is faster than updating a tree.
 #[derive(Debug)]
 pub struct Dsq {

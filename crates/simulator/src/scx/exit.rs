@@ -7,7 +7,7 @@ use std::ffi::CStr;
 pub struct Exit {
     /// `SCX_EXIT_*`.
     pub kind: u32,
-    /// The argument of `scx_bpf_exit()`.
+    /// The exit code: the argument of `scx_bpf_exit()`, or the code of an exit for hotplug.
     pub code: i64,
     pub message: String,
     /// The CPU on which the exit happened.

@@ -34,7 +34,7 @@ struct Masks {
     possible: CpuMask,
 }
 
-/// The waker of a task, for [`IdleMasks::select_cpu_dfl`].
+/// The waker of a task, for the choice of the task's CPU.
 pub struct Waker {
     /// The waker's CPU.
     pub cpu: usize,
@@ -123,7 +123,7 @@ impl IdleMasks {
         self.enabled && self.masks.cpus.contains(cpu)
     }
 
-    /// The CPUs that may be online.
+    /// The CPUs that may come online.
     pub fn possible(&self) -> CpuMask {
         self.masks.possible
     }

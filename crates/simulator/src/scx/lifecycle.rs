@@ -240,7 +240,7 @@ impl Kernel<'_> {
         -EPROTO
     }
 
-    /// Does the work of the scheduler's loader, if its sources contain it.
+    /// Calls the function that does the loader's part of the scheduler, if the object has one.
     fn load_scheduler(&mut self, scheduler: &Object) {
         let Some(loader) = self.bpf.instance.loader else {
             return;

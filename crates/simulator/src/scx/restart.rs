@@ -1,7 +1,7 @@
 //! The restart of a scheduler after hotplug: the event ends the scheduler, and its loader loads it again for the CPUs
 //! that are online then.
 //!
-//! Meanwhile Linux runs its tasks under the fair class, which the simulated kernel does not have. Here they run as
+//! Meanwhile Linux runs the tasks under the fair class, which the simulated kernel does not have. Here they run as
 //! under sched_ext in bypass mode: first in, first out from the global queue.
 
 use crate::abi::layout::{self as abi, Ops};
@@ -33,7 +33,7 @@ pub struct Loader<'a> {
 }
 
 impl Kernel<'_> {
-    /// Calls `ops.cpu_online()`, if there is one.
+    /// Calls `ops.cpu_online()`. Returns false if there is no such op.
     pub fn cpu_online(&mut self, cpu: usize) -> bool {
         let Some(cpu_online) = self.scx.ops.cpu_online else {
             return false;
@@ -42,7 +42,7 @@ impl Kernel<'_> {
         true
     }
 
-    /// Calls `ops.cpu_offline()`, if there is one.
+    /// Calls `ops.cpu_offline()`. Returns false if there is no such op.
     pub fn cpu_offline(&mut self, cpu: usize) -> bool {
         let Some(cpu_offline) = self.scx.ops.cpu_offline else {
             return false;

@@ -67,8 +67,9 @@ pub fn node_of(kernel: &Kernel<'_>, cpu: usize) -> i32 {
         .unwrap_or(0) as i32
 }
 
-/// `validate_node()`: the CPUs of `node`, or an errno after a scheduler error. Unlike Linux, this function does not
-/// require SCX_OPS_BUILTIN_IDLE_PER_NODE, which loaders set and a scheduler without its loader lacks.
+/// `validate_node()`: the CPUs of `node`, or an errno, which follows a scheduler error unless `node` is `NUMA_NO_NODE`.
+/// Unlike Linux, this function does not require SCX_OPS_BUILTIN_IDLE_PER_NODE, which loaders set and a scheduler
+/// without its loader lacks.
 pub fn valid_node(kernel: &mut Kernel<'_>, node: i32) -> Result<CpuMask, i32> {
     if !tracks_idle(kernel) {
         return Err(abi::EBUSY);

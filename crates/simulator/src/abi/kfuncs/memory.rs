@@ -137,7 +137,7 @@ kfuncs! {
         kernel.rng.bits() as u32
     }
 
-    /// `sd_llc_id`: the first of the CPUs that share `cpu`'s last-level cache; -1 if there is no such CPU.
+    /// `sd_llc_id`: the first of the CPUs that share `cpu`'s last-level cache; -1 if the machine has no CPU `cpu`.
     fn llc_id(kernel, cpu: i32) -> i32 {
         let Ok(cpu) = usize::try_from(cpu) else {
             return -1;
@@ -147,7 +147,8 @@ kfuncs! {
         cache.and_then(CpuMask::first).map_or(-1, |first| first as i32)
     }
 
-    /// The time for which `cpu` has been busy (`/proc/stat`), in ns, for a loader's part; 0 if there is no such CPU.
+    /// The time for which `cpu` has been busy (`/proc/stat`), in ns, for a loader's part; 0 if the machine has no CPU
+    /// `cpu`.
     fn busy_ns(kernel, cpu: i32) -> u64 {
         let known = (cpu as u32 as usize) < kernel.machine.cpus.len();
         let now = kernel.now();

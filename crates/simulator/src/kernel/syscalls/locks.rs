@@ -25,8 +25,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// A CPU that takes a mutex fetches two cache lines from the last holder: the mutex's own, and that of the data it
-    /// protects.
+    /// Charges `cpu`, which takes a mutex, for fetching two cache lines from the last holder: that of the mutex, and
+    /// that of the data that the mutex protects.
     #[inline(never)]
     fn fetch_mutex(&mut self, cpu: usize, from: usize) {
         self.charge(cpu, 2 * self.transfer_ns(from, cpu));

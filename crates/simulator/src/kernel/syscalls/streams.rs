@@ -82,14 +82,14 @@ impl Kernel<'_> {
         }
     }
 
-    /// Removes bytes that the network has sent from the stream.
+    /// Removes from the stream the bytes that the network has sent.
     pub fn sent(&mut self, stream: u32, bytes: u64) {
         if self.programs.streams.sent(stream, bytes) {
             self.wake_writers(stream);
         }
     }
 
-    /// Adds bytes that the network has received to the stream.
+    /// Adds to the stream the bytes that the network has received.
     pub fn received(&mut self, stream: u32, bytes: u64) {
         self.programs.streams.received(stream, bytes);
         self.wake_readers(stream);
