@@ -5,7 +5,6 @@ use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use machine::{Machine, Memory};
 use machines::{SIZES, large};
-use native::Object;
 use policy::Policy;
 use simulator::{Config, Outcome, run};
 use std::hint::black_box;
@@ -14,7 +13,8 @@ use workload::Workload;
 mod machines;
 
 fn simulate(machine: &Machine, workload: &dyn Workload, policy: &Policy) -> Outcome {
-    let (scheduler, globals) = (Object::own("cfs").unwrap(), policy.globals(machine));
+    let scheduler = policy.object().expect("it is built in");
+    let globals = policy.globals(machine);
     run(Config::new(machine, workload, scheduler, &globals)).expect("hackbench runs")
 }
 
