@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn a_margin_that_hides_its_change_has_no_size() {
         for (mean_pct, margin_pct, text) in [
-            (12.0, Some(3.14), " ± 3.1"),
+            (12.0, Some(3.24), " ± 3.2"),
             (0.4, Some(0.04), ""),
             (0.4, None, ""),
             (37.1, Some(100.0), " ± 100.0"),
