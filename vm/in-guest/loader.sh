@@ -19,14 +19,15 @@ attach_limit=$((300 * VM_CPUS))
 load() {
 	nice -n -20 "$loader" "$@" >"$loader_log" 2>&1 &
 	loader_pid=$!
-	within $attach_limit attached_or_gone && attached || {
+	within $attach_limit or_gone attached && attached || {
 		cat "$loader_log"
 		return 1
 	}
 }
 
-attached_or_gone() {
-	attached || ! kill -0 "$loader_pid" 2>/dev/null
+# or_gone COMMAND [ARGUMENT...]: COMMAND succeeds, or the loader has ended
+or_gone() {
+	"$@" || ! kill -0 "$loader_pid" 2>/dev/null
 }
 
 attached() {

@@ -1,5 +1,5 @@
 //! Machines: CPUs, their grouping and speed, and the costs of kernel operations; and bad input and counts, which all
-//! crates report in the same way. Of the project's crates, this one depends only on `cage`.
+//! crates report in the same way. Of the project's crates, `machine` depends only on `cage`.
 //!
 //! - A [`Machine`] is described in TOML (`machines/*.toml`, `docs/machine-format.md`); see
 //!   [`Machine::find`] and [`Machine::load`].
