@@ -24,8 +24,8 @@ struct cpu_util {
 	struct pelt avg[NR_UTIL_CLASSES];
 	struct pelt irq;
 	/*
-	 * Utilization of fair tasks that arrived, less that of tasks that left, which is not in the average yet. It
-	 * is a signed number.
+	 * Utilization that is not in the average yet: that of fair tasks that arrived, less that of tasks that left
+	 * (task_util.h), or what the average lacked of a task that stopped (leave_used()). It is a signed number.
 	 */
 	u64 attached;
 	/* The estimated utilization of the runnable fair tasks (util_est). */

@@ -18,7 +18,8 @@
 //! random file system, and each further subtest gets the next one. A subtest keeps its file system (the driver
 //! overwrites `DISKS` in the subtest's argument). AIM7's runs take minutes. Here a job may be shortened to a part of
 //! AIM7's job, which is the same part for all jobs, and makes only that part of the calls. The time between two calls
-//! is not shortened, because it decides how often a CPU idles. A job without calls is shortened to that part.
+//! is not shortened, because it decides how often a CPU idles. A job without calls is shortened to that part, and so is
+//! a sleep.
 
 mod journal;
 mod process;

@@ -1,10 +1,10 @@
 //! Compiled objects in the user's cache, so that nothing is compiled twice.
 //!
 //! The key of an object is everything that determines it: the compiler, the flags and the preprocessed source, with all
-//! that it includes, and with the files' names and line numbers, which messages about a fault take from the object. The
-//! preprocessor therefore runs each time, which is quick, but the compiler runs only for new input. If an entry is
-//! broken, or the cache cannot be written, or another user could have written to the cache, the compiler runs, without
-//! a message.
+//! that it includes. If the flags ask for debug information, from which messages about a fault take a line, the files'
+//! names and line numbers belong to the key, too; otherwise a changed comment leaves the key alone. The preprocessor
+//! therefore runs each time, which is quick, but the compiler runs only for new input. If an entry is broken, or the
+//! cache cannot be written, or another user could have written to the cache, the compiler runs, without a message.
 
 use crate::compile::Call;
 use cage::Checked;
@@ -89,12 +89,16 @@ fn key(call: Call, preprocessed: &Path) -> Result<Option<String>, String> {
         digest.update(part.len().to_le_bytes());
         digest.update(part);
     };
+    let has_lines = call.flags.iter().any(|flag| flag.starts_with("-g"));
     for source in 0..call.sources.len() {
         let mut command = call.of_source(source);
         call.run(command.args(["-E", "-o"]).arg(preprocessed))?;
         let text = fs::read(preprocessed)
             .map_err(|error| format!("{}: {error}", preprocessed.display()))?;
-        add(&without_folders(&text));
+        add(&match has_lines {
+            true => without_folders(&text),
+            false => without_lines(&text),
+        });
     }
     let Some((path, version)) = identity(&call.compiler[0]) else {
         return Ok(None);
@@ -127,6 +131,13 @@ fn without_folders(preprocessed: &[u8]) -> Vec<u8> {
         }
     }
     text
+}
+
+/// The text `preprocessed` without its line markers and empty lines.
+fn without_lines(preprocessed: &[u8]) -> Vec<u8> {
+    let lines = preprocessed.split_inclusive(|&byte| byte == b'\n');
+    let kept = lines.filter(|line| !line.starts_with(b"# ") && !line.trim_ascii().is_empty());
+    kept.flatten().copied().collect()
 }
 
 /// The identity of the compiler: its file, with its modification time and size, which an update
@@ -212,7 +223,7 @@ mod tests {
         }
 
         fn compile(&self) -> Vec<u8> {
-            self.compile_with(&self.cache(), &["-shared", "-fPIC"])
+            self.compile_with(&self.cache(), PLAIN)
         }
 
         fn folder(&self) -> Checked {
@@ -233,9 +244,17 @@ mod tests {
     /// A content of the cache that no compiler would produce.
     const MARK: &[u8] = b"from the cache";
 
+    const PLAIN: &[&str] = &["-shared", "-fPIC"];
+    const DEBUG: &[&str] = &["-g", "-shared", "-fPIC"];
+
     fn marked() -> Setup {
+        marked_with(PLAIN)
+    }
+
+    fn marked_with(flags: &[&str]) -> Setup {
         let setup = Setup::new();
-        assert!(setup.compile().starts_with(b"\x7fELF"));
+        let object = setup.compile_with(&setup.cache(), flags);
+        assert!(object.starts_with(b"\x7fELF"));
         write(&setup.folder(), &setup.names()[0], MARK).unwrap();
         setup
     }
@@ -268,12 +287,15 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_moves_or_a_file_that_is_renamed_is_compiled_anew() {
-        let setup = marked();
-        let text = fs::read_to_string(setup.path("a.c")).unwrap();
-        for first in ["/* A comment. */\n", "#line 5\n", "#line 1 \"b.c\"\n"] {
-            fs::write(setup.path("a.c"), format!("{first}{text}")).unwrap();
-            assert_ne!(setup.compile(), MARK, "{first}");
+    fn lines_and_names_of_files_count_if_there_is_debug_information() {
+        for (flags, counts) in [(DEBUG, true), (PLAIN, false)] {
+            let setup = marked_with(flags);
+            let text = fs::read_to_string(setup.path("a.c")).unwrap();
+            for first in ["/* A comment. */\n", "#line 5\n", "#line 1 \"b.c\"\n"] {
+                fs::write(setup.path("a.c"), format!("{first}{text}")).unwrap();
+                let object = setup.compile_with(&setup.cache(), flags);
+                assert_eq!(object != MARK, counts, "{first}");
+            }
         }
     }
 

@@ -90,8 +90,12 @@ fn share(whole: u64, part: u64, env: &mut Env) -> u64 {
 impl Job {
     fn new(subtest: &'static Subtest, filesystem: u32, setup: &Setup, env: &mut Env) -> Job {
         let mut calls = [0; subtests::MOST_CALLS];
-        for (left, &(_, count)) in calls.iter_mut().zip(subtest.calls) {
-            *left = share(count.into(), setup.part, env) as u32;
+        for (left, &(call, count)) in calls.iter_mut().zip(subtest.calls) {
+            *left = match call {
+                // The sleep itself is shortened.
+                Call::Sleep => count,
+                _ => share(count.into(), setup.part, env) as u32,
+            };
         }
         let busy = subtest
             .calls
@@ -411,6 +415,29 @@ mod tests {
         assert_eq!(order.len(), 20);
         for pair in order.windows(2) {
             assert_eq!(pair[1], (pair[0] + 1) % setup.filesystems);
+        }
+    }
+    #[test]
+    fn a_part_of_a_job_sleeps_for_that_part_of_the_time() {
+        let alltests = MIXES.iter().position(|&mix| mix == "alltests").unwrap();
+        let args = Args::read("aim7", PARAMS, None).unwrap();
+        let setup = Arc::new(Setup::new(alltests, &args));
+        let subtest =
+            |(subtest, _): &(&'static Subtest, u32)| subtest.calls.contains(&(Call::Sleep, 1));
+        let &(sleeps, _) = setup.subtests.iter().find(|&of| subtest(of)).unwrap();
+        let mut env = Env::new(vec![0; WORDS], 1, &[]);
+        let mut user = User::new(&setup);
+        for _ in 0..20 {
+            user.job = Job::new(sleeps, 0, &setup, &mut env);
+            let mut slept = 0;
+            while let Some(call) = user.job.call(&mut env) {
+                if call == Call::Sleep
+                    && let Op::Sleep { ns } = user.call(call, &mut env)
+                {
+                    slept += ns;
+                }
+            }
+            assert_eq!(slept * setup.part, subtests::SLEEP_NS);
         }
     }
 }

@@ -31,9 +31,13 @@ fn ideal_of(case: &Case) -> Vec<f64> {
 }
 
 fn got(case: &Case) -> Result<Vec<Got>, String> {
+    got_within(case, WINDOW)
+}
+
+fn got_within(case: &Case, window: Range<u64>) -> Result<Vec<Got>, String> {
     let policy = std::env::var("POLICY");
     let policy = policy.as_deref().unwrap_or("equipoise");
-    run(policy, &case.machine, &case.load, case.seed, WINDOW)
+    run(policy, &case.machine, &case.load, case.seed, window)
 }
 
 fn with(case: &Case, change: impl FnOnce(&mut Case)) -> Case {
@@ -189,8 +193,7 @@ fn time(case: &Case) -> Measured {
     });
     let quick = with(case, |case| case.machine.hz = 1000);
     let window = 4 * WINDOW.start..4 * WINDOW.end;
-    let after = run("equipoise", &slow.machine, &slow.load, slow.seed, window)?;
-    Ok(change(&quick, &got(&quick)?, &after))
+    Ok(change(&quick, &got(&quick)?, &got_within(&slow, window)?))
 }
 
 /// A thread that always sleeps changes no share.
