@@ -349,7 +349,7 @@ SCX_OPS_DEFINE(lose_ops, .select_cpu = (void *)lose_select_cpu, .enqueue = (void
         assert_eq!(output.status.code(), Some(3), "{said}");
         for words in [
             "tasks were runnable for ",
-            " s and never dispatched, ",
+            " s and not dispatched, ",
             "ui[",
         ] {
             assert!(said.contains(words), "{words}: {said}");

@@ -1,10 +1,9 @@
 //! Energy: the power of each part of the machine, integrated over time.
 //!
-//! A part's power is constant between changes. A hardware thread's power changes with its frequency, and with the
-//! activity on it and its siblings. The power of a core, cluster or package changes when its first CPU becomes busy or
-//! its last one idle, and, while all its CPUs are idle, as the part enters one idle state after another; the power of a
-//! core also changes with its frequency. Power in mW times time in ns is energy in pJ. All are integers, so nothing is
-//! lost and the parts sum to the whole.
+//! A hardware thread's power changes with its frequency, and with the activity on it and its siblings. The power of a
+//! core, cluster or package changes when its first CPU becomes busy or its last one idle, and, while all its CPUs are
+//! idle, as the part enters one idle state after another; the power of a core also changes with its frequency. Power in
+//! mW times time in ns is energy in pJ. All are integers, so nothing is lost and the parts sum to the whole.
 
 use crate::Event;
 use machine::{BUSY_LOOP, CorePower, CoreType, CpuMask, Machine, PartIdle, PartPower};
@@ -121,7 +120,7 @@ struct Group {
     busy: usize,
     changed_at: u64,
     busy_ns: u64,
-    /// The number of idle states that the part has entered.
+    /// The number of idle states that the part has entered since it became idle.
     entered: usize,
     /// The time at which the next idle state is traced, in ns.
     told_at: u64,

@@ -237,7 +237,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Changes the power of `cpu`, which switches from its task to `next`, or to idle.
+    /// Updates the frequency ramp and the power of `cpu`, which switches from its task to `next`, or to idle.
     #[inline]
     pub fn meter_switch(&mut self, cpu: usize, next: Option<TaskPtr>) {
         if let Some(ramp) = &mut self.hw.ramp {
