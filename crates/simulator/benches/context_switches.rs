@@ -59,7 +59,7 @@ fn memory(packages: usize) -> Memory {
     }
 }
 
-/// Measures machines of all sizes, with twenty tasks per CPU and the same number of messages on every machine.
+/// Measures machines of all sizes, with twenty tasks per CPU and about the same number of messages on every machine.
 fn sizes(criterion: &mut Criterion, name: &str, memory: impl Fn(usize) -> Option<Memory>) {
     let mut group = criterion.benchmark_group(name);
     group.sample_size(10);

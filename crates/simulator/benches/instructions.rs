@@ -2,9 +2,10 @@
 //! Unlike time, the number of instructions does not depend on the machine's other load, and depends little on the
 //! machine.
 //!
-//! Each load is run at two lengths under valgrind's callgrind. The difference is the cost of the switches.
-//! The rest of the shorter run is the cost of starting up ("boot"). The bench also prints the best time of
-//! a few runs without callgrind, which does depend on the machine.
+//! Each load runs at two lengths under valgrind's callgrind. The difference of the instructions, divided by the
+//! difference of the switches or operations, is the cost of one. The rest of the shorter run is the cost of starting up
+//! ("boot"). The last column is the time of one in the same way, from the best of a few runs of each length without
+//! callgrind. Unlike the instructions, it depends on the machine.
 //!
 //! `cargo bench -p equipoise-simulator --bench instructions -- NAME...` measures only the loads whose names contain one
 //! of the given names.
