@@ -1,5 +1,5 @@
-//! The metrics of a run. These are the metrics of the workload, wasted time, and metrics of a machine whose power is
-//! known, whose frequencies change, or on which shared memory or callbacks have costs.
+//! The metrics of a run. They are the workload's, and the machine's (`OWN`), some of which exist only for some machines
+//! and workloads.
 
 use crate::Threads;
 use machine::Machine;
