@@ -548,7 +548,7 @@ size_kib = 12288
             "{}",
             error.message()
         );
-        // The machine has no CPU 70.
+        // Only distances follow a blank or a bracket.
         let flat = text.replace(" 70", " 60").replace("[70", "[60");
         assert!(Machine::parse("f.toml", &flat).is_ok());
     }
