@@ -50,7 +50,7 @@ pub fn calibrate(found: &mut Found) -> io::Result<()> {
         same.for_each(|cpu| cpu.costs = Some(costs));
     }
     found.host_cpus = host::cpus(found)?;
-    // Restore the original affinity.
+    // Allow all online CPUs again.
     pin(&numbers)
 }
 
