@@ -85,7 +85,6 @@ const ADVICE: [libc::c_int; 5] = [
 /// a given process (`FUTEX_LOCK_PI`).
 const FUTEXES: [libc::c_int; 3] = [libc::FUTEX_WAIT, libc::FUTEX_WAKE, libc::FUTEX_WAIT_BITSET];
 
-/// The flags of a futex operation.
 const FUTEX_FLAGS: libc::c_int = libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME;
 
 /// Flags that new memory must not have: memory that is never swapped, which root may take beyond its limit, and huge

@@ -13,7 +13,6 @@ type Own = (
     fn(&Facts<'_>) -> f64,
 );
 
-/// The results of a run.
 struct Facts<'a> {
     outcome: &'a Outcome,
     counters: &'a Counters,
@@ -219,7 +218,6 @@ mod tests {
     use crate::{Case, Runs, Scheduler, Watch, measure};
     use std::path::Path;
 
-    /// Measures one run.
     fn run(workload: &dyn Workload, machine: &Machine, scheduler: &Scheduler) -> crate::Measured {
         let case = Case {
             machine,

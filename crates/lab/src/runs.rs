@@ -46,7 +46,6 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// The request for run `run`.
     fn request(&self, run: u32, traced: bool) -> Request {
         Request {
             run,

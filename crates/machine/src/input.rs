@@ -34,7 +34,6 @@ pub struct BadInput {
     more: Vec<BadInput>,
 }
 
-/// The place of the error in a file.
 #[derive(Debug)]
 struct Place {
     file: String,
@@ -227,7 +226,6 @@ fn to_end(from: impl Read) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Files by their paths.
 type Texts = Vec<(PathBuf, Vec<u8>)>;
 
 struct Files {

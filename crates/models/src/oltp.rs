@@ -111,7 +111,6 @@ impl Setup {
         }
     }
 
-    /// The number of statements in a transaction.
     fn statements(&self) -> u64 {
         if self.writes { 20 } else { 16 }
     }

@@ -18,7 +18,6 @@ fn simulate(machine: &Machine, workload: &dyn Workload, policy: &Policy) -> Outc
     run(Config::new(machine, workload, scheduler, &globals)).expect("hackbench runs")
 }
 
-/// Measures one simulation.
 fn bench(
     group: &mut BenchmarkGroup<'_, WallTime>,
     name: impl Into<String>,

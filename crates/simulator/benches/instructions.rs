@@ -28,7 +28,6 @@ const SHORTEST_NS: u64 = 20_000_000;
 /// The number of timed runs of a load.
 const TIMES: usize = 3;
 
-/// The counted unit.
 #[derive(Clone, Copy, PartialEq)]
 enum Unit {
     Switch,
@@ -46,7 +45,6 @@ enum Kind {
     Hackbench,
 }
 
-/// A load on a machine.
 struct Load {
     name: String,
     machine: Machine,
@@ -222,7 +220,6 @@ fn measure(load: &Load, length: u64) -> Result<Taken, String> {
     Ok(taken)
 }
 
-/// Runs a command and returns its output.
 fn call(command: &[&str]) -> Result<String, String> {
     let output = Command::new(command[0])
         .args(&command[1..])
@@ -290,7 +287,6 @@ fn cost(line: &str) -> Result<u64, String> {
         .map_err(|_| format!("callgrind's profile has `{line}`; expected a cost"))
 }
 
-/// Prints the costs of one load.
 fn report(load: &Load) -> Result<(), String> {
     let (short, long) = (measure(load, 1)?, measure(load, 2)?);
     let units = (long.units - short.units) as f64;

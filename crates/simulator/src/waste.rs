@@ -16,7 +16,6 @@ mod matching;
 
 /// The state, and the results so far.
 pub struct Waste {
-    /// The idle CPUs, and their number.
     idle: CpuMask,
     pub nr_idle: usize,
     /// The number of online CPUs that are not idle.

@@ -45,7 +45,6 @@ pub struct Energy {
     pub parts: Vec<(Part, u128)>,
 }
 
-/// The number of pJ in a J.
 const PJ_PER_J: f64 = 1e12;
 
 impl Energy {
@@ -100,7 +99,6 @@ impl Meter {
     }
 }
 
-/// A hardware thread.
 struct Thread {
     meter: Meter,
     /// The activity of the thread's task, relative to [`BUSY_LOOP`]; 0 if the thread is idle.
@@ -339,7 +337,6 @@ impl Meters {
         true
     }
 
-    /// Updates the power of the threads of core `core`.
     fn update_threads(&mut self, core: usize, now: u64) {
         let group = &self.groups[core];
         let of_busy = &self.tables[core].thread_mw[self.opps[core]];

@@ -439,7 +439,6 @@ impl Kernel<'_> {
             .handle(network, interrupted, now, need_resched)
     }
 
-    /// Starts `ksoftirqd` of `cpu`, which sleeps.
     fn start_ksoftirqd(&mut self, cpu: usize) {
         let spec = TaskSpec {
             affinity: Some(CpuMask::one(cpu)),

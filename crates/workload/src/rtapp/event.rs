@@ -103,7 +103,6 @@ pub fn names() -> [&'static str; KINDS.len()] {
 #[derive(Default)]
 pub struct Names {
     numbers: BTreeMap<Rc<str>, u32>,
-    /// The names by number.
     names: Vec<Rc<str>>,
 }
 

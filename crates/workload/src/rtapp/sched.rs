@@ -8,17 +8,11 @@ use std::ops::RangeInclusive;
 /// A policy without its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// `SCHED_OTHER`
     Other,
-    /// `SCHED_BATCH`
     Batch,
-    /// `SCHED_IDLE`
     Idle,
-    /// `SCHED_FIFO`
     Fifo,
-    /// `SCHED_RR`
     RoundRobin,
-    /// `SCHED_DEADLINE`
     Deadline,
 }
 

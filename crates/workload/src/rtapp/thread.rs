@@ -359,7 +359,6 @@ impl Thread {
         self.end_phase()
     }
 
-    /// Advances to the next phase.
     #[inline(never)]
     fn end_phase(&mut self) -> Next {
         let task = &self.plan.config.tasks[self.task];
