@@ -224,7 +224,6 @@ fn of_prefix(compiler: &OsStr) -> Vec<PathBuf> {
     files
 }
 
-/// The folder that contains `path`.
 fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if folder != Path::new("") => folder,

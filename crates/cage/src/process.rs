@@ -38,7 +38,8 @@ mod data {
 /// The limit on the address space of a simulation, in bytes, which is enough for any simulation.
 const MOST_MEMORY: u64 = 8 << 30;
 
-/// Resource limits of such a process: enough time (24 h) for any simulation, and no core dump.
+/// Resource limits of such a process: 24 h of CPU time, which is enough for any simulation; no core dump, no locked
+/// memory and no message queues.
 const LIMITS: [(Resource, u64); 4] = [
     (Resource::Cpu, 24 * 3600),
     (Resource::Core, 0),
@@ -84,7 +85,6 @@ const ADVICE: [libc::c_int; 5] = [
 /// a given process (`FUTEX_LOCK_PI`).
 const FUTEXES: [libc::c_int; 3] = [libc::FUTEX_WAIT, libc::FUTEX_WAKE, libc::FUTEX_WAIT_BITSET];
 
-/// The flags of a futex operation.
 const FUTEX_FLAGS: libc::c_int = libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME;
 
 /// Flags that new memory must not have: memory that is never swapped, which root may take beyond its limit, and huge
@@ -441,7 +441,7 @@ mod tests {
         let secret = CString::new(secret.to_str().unwrap()).unwrap();
         let parent = std::process::id() as i32;
         type Call = Box<dyn Fn() -> i64>;
-        // SAFETY: none of these calls is executed, and their arguments would be valid.
+        // SAFETY: the cage refuses these calls; those that it allows while an object is loaded have valid arguments.
         macro_rules! calls {
             ($($name:literal: $call:expr),* $(,)?) => {
                 [$(($name, Box::new(move || unsafe { $call }.into()) as Call)),*]

@@ -70,7 +70,7 @@ pub fn lacks() -> Vec<&'static str> {
     lacking.map(|(name, _)| name).collect()
 }
 
-/// Lowers a resource limit to `most`, if it is higher.
+/// Sets a resource limit, soft and hard, to `most`, or to the hard limit if that is lower.
 pub(crate) fn limit(&(resource, most): &(Resource, u64)) -> io::Result<()> {
     let hard = getrlimit(resource).maximum.unwrap_or(u64::MAX);
     let most = most.min(hard);

@@ -42,7 +42,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_sched_setaffinity,
     libc::SYS_move_pages,
     libc::SYS_migrate_pages,
-    // These calls change files by name, beyond Landlock's rules.
+    // These calls change, open or watch files in ways that Landlock's rules do not cover.
     libc::SYS_fchmodat,
     libc::SYS_fchownat,
     libc::SYS_fchown,
@@ -57,7 +57,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_open_by_handle_at,
     libc::SYS_inotify_init1,
     libc::SYS_fanotify_init,
-    // These calls create memory and messages that outlive the process.
+    // These calls create or use objects that outlive the process: memory, semaphores, messages and keys.
     libc::SYS_shmget,
     libc::SYS_shmat,
     libc::SYS_semget,

@@ -102,7 +102,7 @@ pub fn json(document: String) -> String {
 /// not before a number.
 pub fn cell(text: &str) -> Cow<'_, str> {
     let text = plain(text);
-    // A number has digits, perhaps a unit, and no operands.
+    // A number has digits, perhaps a unit, and no operators.
     let is_number = |rest: &str| {
         rest.is_empty()
             || rest.starts_with(|c: char| c.is_ascii_digit() || c == '.' || c == ' ')

@@ -68,7 +68,7 @@ impl Progress {
 pub enum Verdict {
     /// The process makes progress.
     Fine,
-    /// A call does not return; the process may now report the place in its code.
+    /// The process is idle, or its calls take too long; it may now report the place in its code.
     Late,
     /// The process has not reported the place in its code.
     Lost,

@@ -50,7 +50,7 @@ pub fn calibrate(found: &mut Found) -> io::Result<()> {
         same.for_each(|cpu| cpu.costs = Some(costs));
     }
     found.host_cpus = host::cpus(found)?;
-    // Restore the original affinity.
+    // Allow all online CPUs again.
     pin(&numbers)
 }
 
@@ -62,7 +62,6 @@ pub fn wakeup_and_switch(cpu: usize) -> io::Result<u64> {
     Ok(ping_pong(cpu, cpu)?.saturating_sub(transfer()?))
 }
 
-/// The costs of CPU `cpu`.
 fn measure(found: &Found, cpu: usize) -> io::Result<Measured> {
     pin(&[cpu])?;
     let transfer = transfer()?;
@@ -120,7 +119,6 @@ fn others(found: &Found, cpu: usize) -> (Option<usize>, Option<usize>) {
     )
 }
 
-/// Binds the calling thread to these CPUs.
 fn pin(cpus: &[usize]) -> io::Result<()> {
     let mut set = CpuSet::new();
     cpus.iter()

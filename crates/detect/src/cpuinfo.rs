@@ -6,7 +6,6 @@ use crate::kind::arm_name_of;
 use machine::CpuMask;
 use std::collections::BTreeMap;
 
-/// A CPU's entry.
 #[derive(Default)]
 struct Entry {
     package: Option<u32>,

@@ -168,7 +168,6 @@ fn runs_linux(hart: &Node) -> bool {
     }
 }
 
-/// The number of hardware threads of `node`.
 fn threads(node: &Node) -> usize {
     if !node.name.starts_with("PowerPC,") {
         return 1;

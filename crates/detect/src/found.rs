@@ -71,7 +71,7 @@ pub enum Measure {
     CpuCapacity,
     /// `acpi_cppc/highest_perf`, on the platform's scale of performance.
     HighestPerf,
-    /// `capacity-dmips-mhz` of the device tree, times the highest frequency in MHz.
+    /// `capacity-dmips-mhz` of the device tree, times the highest frequency in kHz.
     DmipsMhz,
     /// `capacity-dmips-mhz` of a device tree that lacks frequencies.
     Dmips,

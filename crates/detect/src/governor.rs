@@ -13,7 +13,7 @@ pub struct Decider {
     driver: String,
     /// `scaling_governor`.
     governor: String,
-    /// `energy_performance_preference`, which exists only if the processor chooses its frequency.
+    /// `energy_performance_preference`, which exists only if the processor is able to choose its frequency.
     preference: Option<String>,
 }
 

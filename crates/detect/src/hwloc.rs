@@ -199,7 +199,6 @@ fn objects<'a, 'input: 'a>(
     })
 }
 
-/// The value of the information `name` about `node`.
 fn info<'a>(node: Node<'a, '_>, name: &str) -> Option<&'a str> {
     let infos = node.children().filter(|child| child.has_tag_name("info"));
     let mut named = infos.filter(|info| info.attribute("name") == Some(name));

@@ -113,7 +113,6 @@ fn of_folder(root: &Path) -> Result<Found, String> {
     Ok(found)
 }
 
-/// Reads the online CPUs and their caches.
 fn cpus(sys: &Folder, online: &CpuMask, found: &mut Found) {
     let all = sys.at("devices/system/cpu");
     let energy = energy_model(sys);

@@ -475,7 +475,6 @@ fn list(items: impl Iterator<Item = impl ToString>) -> String {
         .join(", ")
 }
 
-/// Formats `name` as a TOML key.
 fn key(name: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     match !name.is_empty() && name.chars().all(bare) {
@@ -484,7 +483,6 @@ fn key(name: &str) -> String {
     }
 }
 
-/// Formats `text` as a TOML string.
 fn quoted(text: &str) -> String {
     cage::text::quoted(text)
 }

@@ -26,7 +26,6 @@ pub struct Comparison {
     /// scheduler that differs most from it; `None` unless the CPUs' frequencies followed the load under only one of the
     /// two.
     pub at_full_speed: Option<AtFullSpeed>,
-    /// The compared measures.
     measures: Vec<Measure>,
 }
 

@@ -1,5 +1,5 @@
-//! The metrics of a run. These are the metrics of the workload, wasted time, and metrics of a machine whose power is
-//! known, whose frequencies change, or on which shared memory or callbacks have costs.
+//! The metrics of a run. They are the workload's, and the machine's (`OWN`), some of which exist only for some machines
+//! and workloads.
 
 use crate::Threads;
 use machine::Machine;
@@ -13,7 +13,6 @@ type Own = (
     fn(&Facts<'_>) -> f64,
 );
 
-/// The results of a run.
 struct Facts<'a> {
     outcome: &'a Outcome,
     counters: &'a Counters,
@@ -219,7 +218,6 @@ mod tests {
     use crate::{Case, Runs, Scheduler, Watch, measure};
     use std::path::Path;
 
-    /// Measures one run.
     fn run(workload: &dyn Workload, machine: &Machine, scheduler: &Scheduler) -> crate::Measured {
         let case = Case {
             machine,

@@ -46,7 +46,6 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// The request for run `run`.
     fn request(&self, run: u32, traced: bool) -> Request {
         Request {
             run,
@@ -181,8 +180,8 @@ impl Measured {
         threads
     }
 
-    /// The names of the threads that stalled, in order. Each has the number of stalls of such threads in all runs, and
-    /// the time since which the first of them stalled, in ns.
+    /// The names of the threads that stalled, in order. Each has the number of such threads that stalled in all runs,
+    /// and the time since which the first of them, in the order of the runs, stalled, in ns.
     pub fn stalled(&self) -> Vec<(String, usize, u64)> {
         let mut found: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
         for run in &self.runs {

@@ -17,9 +17,9 @@ pub enum Open {
     Sample,
 }
 
-/// One metric's samples in one run, in bounded memory. Count, mean, minimum and maximum are exact. The distribution is
-/// complete up to 1024 samples. With more samples, it has 1024 evenly spaced order statistics, so that a percentile is
-/// off by at most 0.05 % of the ranks.
+/// One metric's samples in one run, in bounded memory. The count is exact. Mean, minimum and maximum are exact up to
+/// `workload::MAX_SAMPLES` samples. The distribution is complete up to 1024 samples. With more samples, it has 1024
+/// evenly spaced order statistics, so that a percentile is off by at most 0.05 % of the ranks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Samples {
     n: u64,

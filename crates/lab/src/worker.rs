@@ -152,7 +152,6 @@ fn interrupt(child: libc::pid_t) -> io::Result<()> {
     }
 }
 
-/// Does the work of a run's process.
 fn run(
     case: &Case<'_>,
     globals: &[Global],

@@ -101,7 +101,6 @@ fn decisions(machine: &str, workload: &str, scheduler: &str) -> String {
     digest(machine, workload, scheduler, lab::trace_until).0
 }
 
-/// The function that traces a run.
 type Traced = fn(&Case<'_>, &Runs, &mut dyn Trace, &AtomicBool) -> Result<(), Box<lab::Failure>>;
 
 /// As [`decisions`], for a run traced with `traced`; also returns the number of recorded decisions.

@@ -8,7 +8,7 @@ use crate::{
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Machines of 1 to 64 CPUs: up to four core types of any capacity and speed, CPUs numbered in any order over up to
+/// Machines of 1 to 64 CPUs: up to four core types of random capacity and speed, CPUs numbered in any order over up to
 /// eight clusters in up to four packages. Some of the machines have offline CPUs.
 pub fn machine() -> impl Strategy<Value = Machine> {
     (
@@ -56,7 +56,7 @@ fn assemble(
                 capacity: core_types[core_type].0,
             };
         }
-        // A core whose throughput grows with SMT is assumed to have two threads.
+        // A core whose throughput grows with SMT is assumed to have two threads, if the CPUs of its cluster form pairs.
         let gains = core_types[core_type].1.smt_throughput > 1 << 20;
         let threads = if gains && size % 2 == 0 { 2 } else { 1 };
         let span = span.without(&offline);

@@ -104,7 +104,7 @@ impl std::fmt::Display for Governor {
 impl Cpufreq {
     /// Linux 6.12's default of schedutil's `rate_limit_us`, in ns, if the driver has none
     /// (`cpufreq_policy_transition_delay_us()` in drivers/cpufreq/cpufreq.c): 1.5 times the transition latency, or 1 ms
-    /// if that product is less than 1 us.
+    /// if the latency is less than 1 us.
     pub fn default_rate_limit_ns(transition_latency_ns: u64) -> u64 {
         match transition_latency_ns / 1000 {
             0 => 1_000_000,

@@ -53,11 +53,9 @@ struct MachineFile {
     callbacks: BTreeMap<String, CallbacksFile>,
 }
 
-/// See `Callbacks`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table [callbacks.NAME]")]
 struct CallbacksFile {
-    /// The sources of the numbers.
     #[serde(rename = "source")]
     _source: String,
     select_cpu: Option<Spanned<u64>>,
@@ -82,7 +80,6 @@ struct CallbacksFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "the table [memory]")]
 struct MemoryFile {
-    /// The sources of the numbers.
     #[serde(rename = "source")]
     _source: String,
     cached_ns: Spanned<u64>,
@@ -120,7 +117,6 @@ struct OppFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "the table [cpufreq]")]
 struct CpufreqFile {
-    /// The sources of the numbers.
     #[serde(rename = "source")]
     _source: String,
     shared_by: Spanned<SharedBy>,
@@ -134,7 +130,6 @@ struct CpufreqFile {
     ramp_down_us: Option<Spanned<u64>>,
 }
 
-/// See `Governor`.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum GovernorFile {
@@ -144,11 +139,9 @@ enum GovernorFile {
     AmdPstate,
 }
 
-/// See `Network`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "the table [network]")]
 struct NetworkFile {
-    /// The sources of the numbers.
     #[serde(rename = "source")]
     _source: String,
     #[serde(default)]
@@ -172,7 +165,6 @@ enum SharedBy {
     Lists(Vec<String>),
 }
 
-/// See `SharedBy`.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Unit {
@@ -199,7 +191,6 @@ struct SpeedFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table of costs in ns")]
 struct CostsFile {
-    /// The sources of the numbers.
     #[serde(rename = "source")]
     _source: String,
     context_switch_ns: Option<Spanned<u64>>,
@@ -238,7 +229,6 @@ struct IdleFile {
     expecting = "a table with dynamic_mw and static_mw"
 )]
 struct CorePowerFile {
-    /// The sources of the numbers.
     #[serde(rename = "source")]
     _source: String,
     dynamic_mw: Spanned<u32>,
@@ -250,7 +240,6 @@ struct CorePowerFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "the table [power]")]
 struct PowerFile {
-    /// The sources of the numbers.
     #[serde(rename = "source")]
     _source: String,
     rest_mw: Spanned<u32>,
@@ -281,7 +270,6 @@ struct PartIdleFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "the table [turbo]")]
 struct TurboFile {
-    /// The sources of the numbers.
     #[serde(rename = "source")]
     _source: String,
     khz: Spanned<TurboKhz>,
@@ -308,7 +296,6 @@ enum TurboKhz {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "the table [preferred]")]
 struct PreferredFile {
-    /// The sources of the numbers.
     #[serde(rename = "source")]
     _source: String,
     /// The priorities, by lists of CPUs.
@@ -328,7 +315,6 @@ struct PackageFile {
 #[serde(deny_unknown_fields, expecting = "a table with level and cpus")]
 struct CacheFile {
     level: Spanned<u32>,
-    /// The CPUs of each cache.
     cpus: Spanned<Vec<Spanned<String>>>,
     size_kib: Option<Spanned<u32>>,
 }

@@ -1,4 +1,4 @@
-//! Bad input: one message with the file, the line and what was expected. Every crate that reads a file uses this
+//! Bad input: one message with the file, the line and what was expected. The crates that read a user's files share this
 //! module.
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
@@ -34,7 +34,6 @@ pub struct BadInput {
     more: Vec<BadInput>,
 }
 
-/// The place of the error in a file.
 #[derive(Debug)]
 struct Place {
     file: String,
@@ -148,7 +147,7 @@ impl BadInput {
         let file = self.place.as_ref().map_or("", |place| &place.file);
         let file = plain(file);
         let report = match &self.place {
-            // In a line with escapes the mark would be in the wrong place, so show the line only if it needs no
+            // In a line with escapes the mark would be in the wrong place, so show the line only if the file needs no
             // escapes.
             Some(place) if matches!(lines(&place.text), Cow::Borrowed(_)) => {
                 let wrong = AnnotationKind::Primary
@@ -227,7 +226,6 @@ fn to_end(from: impl Read) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Files by their paths.
 type Texts = Vec<(PathBuf, Vec<u8>)>;
 
 struct Files {
@@ -261,11 +259,12 @@ pub fn unreadable(path: &Path, what: &str, error: &std::io::Error) -> Box<BadInp
     ))
 }
 
-/// The number of errors of a file that are shown.
+/// The largest number of errors of a file that are shown.
 const MOST_ERRORS: usize = 20;
 
-/// Parses `text`, the content of `file`, as TOML. Reports, each with its place in `text`, all syntax errors and, on the
-/// other lines, all unknown keys and all values of the wrong type.
+/// Parses `text`, the content of `file`, as TOML. Reports up to [`MOST_ERRORS`] errors, each with its place in `text`:
+/// the first syntax error of each line and, on the other lines, unknown keys and values of the wrong type, unless a
+/// table's head is wrong.
 pub fn from_toml<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Box<BadInput>> {
     let first = match toml::from_str(text) {
         Ok(value) => return Ok(value),

@@ -56,8 +56,7 @@ pub struct Machine {
     /// Whether the time of interrupts is charged to the task that they interrupt, as in a kernel without
     /// CONFIG_IRQ_TIME_ACCOUNTING.
     pub irq_time_in_tasks: bool,
-    /// The number of the host's CPUs, which execute the machine's CPUs in turn, if the machine is virtual and has more
-    /// CPUs than its host.
+    /// The number of the host's CPUs that execute the machine's CPUs, if the machine is virtual.
     pub host_cpus: Option<u32>,
     /// The CPUs, in CPU-number order; at least one, at most [`MAX_CPUS`].
     pub cpus: Vec<Cpu>,
@@ -206,7 +205,7 @@ impl Costs {
     }
 }
 
-/// The number of bytes in a cache line, on every machine described so far.
+/// The number of bytes in a cache line, which is assumed for every machine.
 pub const CACHE_LINE: u64 = 64;
 
 /// The largest number of idle states of a core type (the kernel's CPUIDLE_STATE_MAX).

@@ -225,7 +225,6 @@ fn tool(io: u64, work: u64) -> Script {
     Script(ops.flatten().collect::<Vec<_>>().into_iter())
 }
 
-/// The work of an object.
 #[derive(Clone, Copy)]
 struct Object {
     cc1: u64,

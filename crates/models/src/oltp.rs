@@ -1,10 +1,10 @@
 //! Clients of a database, as in sysbench's `oltp_read_only` and `oltp_read_write`.
 //!
 //! A transaction is a sequence of statements (`oltp_common.lua`, with its defaults): `BEGIN`, ten selects of a row,
-//! four of 100 rows, two updates, a delete and an insert, `COMMIT`. For each statement the client sends a request to
-//! its connection's thread in the database and waits for the reply. A transaction that has written is over when the log
-//! is on the disk. The log has a lock, whose holder also writes the records of the commits that wait for the lock
-//! (group commit).
+//! four of 100 rows, `COMMIT`. `oltp_read_write` has two updates, a delete and an insert before `COMMIT`. For each
+//! statement the client sends a request to its connection's thread in the database and waits for the reply. A
+//! transaction that has written is over when the log is on the disk. The log has a lock, whose holder also writes the
+//! records of the commits that wait for the lock (group commit).
 //!
 //! Locks of rows and reads from the disk are not modelled. Network hardware is not, either, because both programs run
 //! on one machine.
@@ -111,7 +111,6 @@ impl Setup {
         }
     }
 
-    /// The number of statements in a transaction.
     fn statements(&self) -> u64 {
         if self.writes { 20 } else { 16 }
     }

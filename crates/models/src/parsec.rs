@@ -36,7 +36,6 @@ struct Main {
     step: Step,
     before: u64,
     after: u64,
-    /// Makes the thread with this number.
     thread: Box<dyn Fn(u64) -> TaskSpec + Send>,
     threads: u64,
     created: u64,

@@ -22,7 +22,7 @@ params! {
             "polling in a barrier before a thread sleeps, at the reference speed; 0: none (default: it never \
              sleeps)";
         time: S(1_000_000..=3_600_000_000_000) = 5_000_000_000, "the time after which no step begins (default 5s)";
-        delay: S(0..=3_600_000_000_000) = 0, "the start time (default: at once)";
+        delay: S(0..=3_600_000_000_000) = 0, "the time at which the threads are created (default 0: at once)";
         steps: Count(1..=1_000_000) = 1_000_000,
             "the maximum number of steps (default: as many as fit into the time)";
     }

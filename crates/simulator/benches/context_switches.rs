@@ -18,7 +18,6 @@ fn simulate(machine: &Machine, workload: &dyn Workload, policy: &Policy) -> Outc
     run(Config::new(machine, workload, scheduler, &globals)).expect("hackbench runs")
 }
 
-/// Measures one simulation.
 fn bench(
     group: &mut BenchmarkGroup<'_, WallTime>,
     name: impl Into<String>,
@@ -59,7 +58,7 @@ fn memory(packages: usize) -> Memory {
     }
 }
 
-/// Measures machines of all sizes, with twenty tasks per CPU and the same number of messages on every machine.
+/// Measures machines of all sizes, with twenty tasks per CPU and about the same number of messages on every machine.
 fn sizes(criterion: &mut Criterion, name: &str, memory: impl Fn(usize) -> Option<Memory>) {
     let mut group = criterion.benchmark_group(name);
     group.sample_size(10);

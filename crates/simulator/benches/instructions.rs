@@ -2,9 +2,10 @@
 //! Unlike time, the number of instructions does not depend on the machine's other load, and depends little on the
 //! machine.
 //!
-//! Each load is run at two lengths under valgrind's callgrind. The difference is the cost of the switches.
-//! The rest of the shorter run is the cost of starting up ("boot"). The bench also prints the best time of
-//! a few runs without callgrind, which does depend on the machine.
+//! Each load runs at two lengths under valgrind's callgrind. The difference of the instructions, divided by the
+//! difference of the switches or operations, is the cost of one. The rest of the shorter run is the cost of starting up
+//! ("boot"). The last column is the time of one in the same way, from the best of a few runs of each length without
+//! callgrind. Unlike the instructions, it depends on the machine.
 //!
 //! `cargo bench -p equipoise-simulator --bench instructions -- NAME...` measures only the loads whose names contain one
 //! of the given names.
@@ -27,7 +28,6 @@ const SHORTEST_NS: u64 = 20_000_000;
 /// The number of timed runs of a load.
 const TIMES: usize = 3;
 
-/// The counted unit.
 #[derive(Clone, Copy, PartialEq)]
 enum Unit {
     Switch,
@@ -45,7 +45,6 @@ enum Kind {
     Hackbench,
 }
 
-/// A load on a machine.
 struct Load {
     name: String,
     machine: Machine,
@@ -221,7 +220,6 @@ fn measure(load: &Load, length: u64) -> Result<Taken, String> {
     Ok(taken)
 }
 
-/// Runs a command and returns its output.
 fn call(command: &[&str]) -> Result<String, String> {
     let output = Command::new(command[0])
         .args(&command[1..])
@@ -289,7 +287,6 @@ fn cost(line: &str) -> Result<u64, String> {
         .map_err(|_| format!("callgrind's profile has `{line}`; expected a cost"))
 }
 
-/// Prints the costs of one load.
 fn report(load: &Load) -> Result<(), String> {
     let (short, long) = (measure(load, 1)?, measure(load, 2)?);
     let units = (long.units - short.units) as f64;

@@ -1,6 +1,6 @@
 //! Runs random loads on random machines under every policy, and checks the simulation's invariants after each event,
-//! until a time limit (`make soak`). Prints the amount of work at the end. A failing case is made as small as possible
-//! and saved, with the seed that finds it again.
+//! until a limit of time or cases (`make soak`). Prints the amount of work at the end. A failing case is made as small
+//! as possible and saved, with the seed that finds it again.
 
 use clap::Parser;
 use policy::Policy;
@@ -20,19 +20,19 @@ use case::{Case, case, config};
 /// Run random loads on random machines under every policy, and check invariants
 #[derive(Parser)]
 struct Args {
-    /// The time limit in hours.
+    /// Begin no case after this many hours.
     #[arg(long, default_value_t = 1.0)]
     hours: f64,
-    /// The maximum number of cases.
+    /// Run at most this many cases.
     #[arg(long, default_value_t = u64::MAX)]
     cases: u64,
-    /// The seed of the first case; each case has the next number.
+    /// Make the first case from this seed, and each further case from the next number.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// The number of threads [default: one for each CPU].
+    /// Run this many threads [default: one for each CPU].
     #[arg(long)]
     jobs: Option<usize>,
-    /// The folder for failures.
+    /// Write failing cases to this folder.
     #[arg(long, default_value = concat!(env!("CARGO_TARGET_TMPDIR"), "/soak"))]
     out: PathBuf,
     /// Cargo passes this to a benchmark.

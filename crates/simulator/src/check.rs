@@ -1,10 +1,10 @@
 //! Invariants of a run, checked during the run if a caller asks for that ([`crate::run_checked`]).
 //!
 //! After every event, each runnable task must be in exactly one place, which its affinity allows; the counters must
-//! agree with the queues; no CPU may sleep while its own queue has work; and no task may wait longer than the watchdog
-//! allows. Each computation must do exactly the requested work. The busy time of each CPU must be the computing time of
-//! its tasks plus the kernel's overhead. At the end of a run, the wasted time must equal a recount over all intervals
-//! between events.
+//! agree with the queues; no CPU may sleep while its own queue has work; and no task of sched_ext may wait for so long
+//! that the watchdog must have noticed. Each computation must do exactly the requested work. The busy time of each CPU
+//! must be the computing time of its tasks plus the kernel's overhead. At the end of a run, the wasted time must equal
+//! a recount over all intervals between events.
 
 use crate::Error;
 use crate::kernel::Kernel;

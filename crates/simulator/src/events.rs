@@ -29,7 +29,7 @@ pub enum What {
         generation: u32,
         handled: bool,
     },
-    /// An interrupt of `cpu` has completed some of the softirqs.
+    /// An interrupt of `cpu` has completed a part of its softirqs.
     Softirq { cpu: u32 },
     /// A `bpf_timer` expires.
     BpfTimer(timers::Expiry),

@@ -60,7 +60,7 @@ pub struct Config<'a> {
     /// The scheduler.
     pub scheduler: &'a Object,
     /// The values of the scheduler's globals, set before it is loaded. A global `nr_cpu_ids` that is not set here is
-    /// set to the number of the machine's CPUs, as by every loader of such schedulers.
+    /// set to the number of the machine's CPUs, as loaders of such schedulers do.
     pub globals: &'a [Global],
     /// Computes the scheduler's globals for a machine with some CPUs offline, so that the loader can restart a
     /// scheduler that exits because a CPU goes offline or comes online. With `None`, such an exit ends the run.
@@ -147,7 +147,7 @@ pub struct TaskTotals {
     pub name: String,
     /// CPU time, in ns.
     pub cpu_ns: u64,
-    /// The longest wait from becoming runnable until running, in ns; 0 for a deadline task, which may be throttled.
+    /// The longest wait for a CPU that is over, in ns; 0 for a deadline task, which may be throttled.
     pub longest_wait_ns: u64,
     /// The time, in ns, since which the task has been runnable without running, if it waits at the end of the run.
     pub waits_since_ns: Option<u64>,
@@ -175,9 +175,9 @@ macro_rules! counters {
 
 counters! {
     {
-        /// Switches from one task (or from idle) to another.
+        /// Switches between tasks, and from and to idle.
         context_switches,
-        /// The number of times that a task ran on a different CPU than before.
+        /// The number of times that a task moved to another CPU.
         migrations,
         /// Wakeups of sleeping tasks.
         wakeups,
@@ -199,7 +199,7 @@ counters! {
         /// Wakeups after which the task was on a CPU although a faster CPU that it may use was idle.
         slow_wakeups,
     }
-    /// For each CPU, the time spent in interrupts, in ns; it is a part of `overhead_ns` when the CPU was busy.
+    /// For each CPU, the time spent in interrupts, in ns; `overhead_ns` includes the interrupts of a busy CPU.
     pub irq_ns: Vec<u64>,
     /// For each CPU, the time spent running tasks, in ns, including the kernel's overhead for them.
     pub busy_ns: Vec<u64>,
@@ -220,7 +220,7 @@ pub trait Trace {
 /// The number of values that explain a decision.
 pub const EXPLAINED_NUMBERS: usize = 4;
 
-/// Scheduling events, named and filled like the kernel's tracepoints of the same names.
+/// Scheduling events. Those that are tracepoints of the kernel have the tracepoint's fields.
 ///
 /// These events can be sent to another process, except for decisions, which only this project's schedulers report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -484,8 +484,8 @@ pub enum Error {
     Object(#[from] native::Error),
 }
 
-/// The scheduler's own name (`ops.name`). The error says why Linux would refuse the name, which is the first thing that
-/// Linux checks: `bpf_obj_name_cpy()` accepts only letters, digits, `_` and `.`, and a limited number of them.
+/// The scheduler's own name (`ops.name`). The error says why Linux would refuse the name: `bpf_obj_name_cpy()` accepts
+/// only letters, digits, `_` and `.`, and a limited number of them.
 pub fn scheduler_name(scheduler: &Object) -> Result<String, String> {
     let name = scheduler
         .ops_text(std::mem::offset_of!(abi::layout::Ops, name))

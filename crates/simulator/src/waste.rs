@@ -16,10 +16,9 @@ mod matching;
 
 /// The state, and the results so far.
 pub struct Waste {
-    /// The idle CPUs, and their number.
     idle: CpuMask,
     pub nr_idle: usize,
-    /// The number of CPUs that are not idle.
+    /// The number of online CPUs that are not idle.
     pub nr_loaded: usize,
     /// The number of CPUs that idle although there is a task on their own runqueue.
     pub nr_stuck: usize,

@@ -5,7 +5,7 @@ use crate::{Rng, Workload};
 use machine::CpuMask;
 use std::fmt::Write;
 
-/// The maximum number of tasks that [`rt_app_json`] makes, besides the forked task.
+/// The maximum number of tasks that [`rt_app_json`] makes, besides the forked tasks.
 pub const MAX_TASKS: usize = 20;
 
 /// The workload of [`rt_app_json`].
@@ -20,8 +20,8 @@ pub fn workload(seed: u64, tasks: usize, cpus: &CpuMask) -> Box<dyn Workload> {
     }
 }
 
-/// An rt-app file of `tasks` (1 to [`MAX_TASKS`]) random tasks bound to some of `cpus`. Equal arguments give equal
-/// files. Fewer tasks with the same seed shrink a failing case.
+/// An rt-app file of `tasks` (1 to [`MAX_TASKS`]) random tasks, some of which are bound to some of `cpus`. Equal
+/// arguments give equal files. Fewer tasks with the same seed shrink a failing case.
 ///
 /// The load ends under any fair scheduler: all loops are finite, and tasks hold at most one mutex at a time and meet
 /// barriers in one order. No wakeup can be lost, because a waiter holds its mutex from before a barrier until it waits,

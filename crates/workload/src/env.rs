@@ -27,7 +27,7 @@ pub struct Env {
     pub periods: Option<Vec<Period>>,
 }
 
-/// A period of a task that is over, and whether the task completed its work in time.
+/// A past period of a task, and whether the task completed its work in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Period {
     /// The time at which the period's work was released, in ns.
@@ -41,8 +41,7 @@ pub struct Period {
 }
 
 impl Env {
-    /// The environment of a run with these shared words of memory, this seed and these
-    /// metrics.
+    /// The environment of a run with these shared words of memory, this seed and these metrics.
     pub fn new(shared: Vec<u64>, seed: u64, metrics: &[Metric]) -> Env {
         Env {
             now: 0,

@@ -94,7 +94,7 @@ pub struct Kernel {
     pub affinities: Vec<(String, CpuMask)>,
     /// Names of all tasks, and whether they exited.
     pub tasks: Vec<(String, bool)>,
-    /// Times at which tasks computed, with their names.
+    /// Times at which tasks began to compute, with their names.
     pub runs: Vec<(String, u64)>,
 }
 

@@ -131,7 +131,7 @@ pub struct Start {
     pub connections: Vec<(StreamId, Direction)>,
     /// Initial values of the shared memory words ([`Env::shared`]).
     pub shared: Vec<u64>,
-    /// Control groups below the root, in which all tasks begin.
+    /// Control groups below the root. The first tasks begin in the root.
     pub groups: Vec<ControlGroup>,
     /// Changes of the machine, in order of time.
     pub timeline: Vec<timeline::Timed>,
@@ -201,8 +201,8 @@ pub struct TaskSpec {
     pub policy: SchedPolicy,
     /// The allowed CPUs; `None` for those of the parent.
     pub affinity: Option<CpuMask>,
-    /// `PR_SET_TIMERSLACK` in ns, which applies to sleeps of `SCHED_NORMAL` tasks. `None` stands for the kernel's
-    /// default of 50 us.
+    /// `PR_SET_TIMERSLACK` in ns, which applies to sleeps of fair tasks. `None` stands for the kernel's default of 50
+    /// us.
     pub timer_slack_ns: Option<u64>,
     /// The number of bytes that the task uses between two switches, and has to fetch again after a migration.
     pub footprint: u64,
@@ -349,7 +349,7 @@ pub enum Op {
         /// The CPU time, in ns.
         ns: u64,
     },
-    /// `clock_nanosleep` for a time; timer slack applies to a normal task.
+    /// `clock_nanosleep` for a time; timer slack applies to a fair task.
     Sleep {
         /// The time from now, in ns.
         ns: u64,
@@ -388,8 +388,8 @@ pub enum Op {
     },
     /// Releases a kernel lock that was kept.
     Release(MutexId),
-    /// A point of a system call at which the task leaves its CPU if that has to reschedule
-    /// (`might_sleep()` with `CONFIG_PREEMPT_VOLUNTARY`), even if it keeps a kernel lock.
+    /// A point of a system call at which the task leaves its CPU if the CPU has to reschedule (`might_sleep()` with
+    /// `CONFIG_PREEMPT_VOLUNTARY`), even if it keeps a kernel lock.
     CondResched,
     /// `pthread_cond_wait`: unlocks the mutex, sleeps, and locks it again.
     Wait {
@@ -405,7 +405,7 @@ pub enum Op {
     /// `pthread_cond_broadcast` of glibc before 2.25: wakes one waiter and moves the others to the
     /// queue of their mutex (`FUTEX_CMP_REQUEUE`), where each of them wakes the next.
     BroadcastRequeue(CondId),
-    /// Polls a shared word in a busy loop for as long as it is `value`, until `work` is used up.
+    /// Polls a shared word in a busy loop for as long as it is `value`, but no longer than `work`.
     SpinWhile {
         /// The index of the word in [`Env::shared`].
         word: usize,

@@ -1,7 +1,7 @@
 //! The noise of a real machine, for loads that have none of their own. Without noise, all runs of such a load are the
 //! same sequence of events, and a confidence interval over seeds is meaningless.
 //!
-//! The sizes are from the examples of Linux's own tracers of noise
+//! All sizes but the first are from the examples of Linux's own tracers of noise
 //! (Documentation/trace/osnoise-tracer.rst and timerlat-tracer.rst):
 //!
 //! - The threads of a load start within a millisecond, because a shell or a library starts them one after another. This
@@ -11,8 +11,7 @@
 //!   were observed for a second each; the rate is the mean of the last column, and the time is the largest noise. Here
 //!   an interruption prolongs the computing of the thread by that time.
 //!
-//! Each thread has random numbers of its own, so that the noise of a thread is the same under each
-//! scheduler.
+//! Each thread has random numbers of its own, so that the noise of a thread is the same under each scheduler.
 
 use crate::{Env, Metric, Op, Program, Rng, Start, TaskSpec, Workload};
 use machine::Machine;

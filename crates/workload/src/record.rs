@@ -144,7 +144,7 @@ impl Recorder {
     pub fn record(&mut self, metric: MetricId, value: f64) {
         let series = &mut self.series[self.base + metric];
         if series.is_turn() {
-            // The number of samples so far is even, so this sample is also kept at the new stride.
+            // The number of samples so far is a multiple of the new stride, so this sample is also kept.
             if series.samples.len() == MAX_SAMPLES {
                 series.halve();
             }

@@ -67,8 +67,8 @@ pub struct Thread {
 pub struct Period {
     /// The length of the period, in ns.
     pub ns: u64,
-    /// The percentage of wakeups that came a period after the previous one, less the percentage expected by chance;
-    /// `None` if the user has set the period.
+    /// The percentage of wakeups that came a period after the previous one, corrected for chance: 0 stands for the
+    /// percentage that chance explains. `None` if the user has set the period.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<u8>,
     /// The periodic thread that wakes this one once per period.

@@ -1,4 +1,4 @@
-//! The run's random numbers: one seeded generator, which gives the same numbers on every machine and in every release.
+//! Random numbers that are the same on every machine and in every release.
 
 use rand_core::{Rng as _, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -24,11 +24,11 @@
 //!   clock every 32 us of work.
 //! - In a task without `phases`, `loop` counts its only phase. Without `loop`, both kinds of task
 //!   continue forever.
-//! - `suspend` waits for the name that it gives, as in release 1.0, which Debian has. Since June 2025, rt-app has taken
-//!   the task's own name instead; a remark lists the tasks for which the two differ. A `lock` of the same name is the
+//! - `suspend` waits for the name that it gives, as in release 1.0, which Debian has. Versions since June 2025 wait for
+//!   the task's own name; a remark lists the tasks for which the two names differ. A `lock` of the same name is the
 //!   same mutex.
-//! - A fair task's `runtime` outside of phases is not a requested slice, as in release 1.0. Since February 2025, rt-app
-//!   has taken it as `dl-runtime`, too; a remark lists the tasks.
+//! - A fair task's `runtime` outside of phases is not a requested slice, as in release 1.0. Versions since February
+//!   2025 take it as `dl-runtime`, too; a remark lists the tasks.
 //! - A phase's `dl-runtime` alone changes the slice of a fair task. rt-app changes it only along with `policy` or
 //!   `priority`.
 //! - `memrun` is work at the reference speed: caches are not simulated, and `ref` has no effect.
@@ -41,8 +41,8 @@
 //! `util_min` and `util_max` clamp the frequency of the CPU, as the kernel does for any sched_ext scheduler; Linux's
 //! placement of tasks by these clamps is not simulated. A note names the tasks.
 //!
-//! The keys `pi_enabled`, `lock_pages` and `nodes_membind`, which have no counterpart in the simulated kernel, and the
-//! settings of logs are ignored.
+//! The keys `pi_enabled`, `lock_pages`, `io_device` and `nodes_membind`, which have no counterpart in the simulated
+//! kernel, and the settings of logs are ignored.
 
 use crate::cpu_time::{self, Account};
 use crate::params::Param;
@@ -153,8 +153,8 @@ struct Log {
 /// The metrics of threads that are woken.
 #[derive(Clone, Copy)]
 struct Wakes {
-    /// The delay from a timer's expiry (for loops with a timer), or from a wakeup after a wait, until the thread ran.
-    /// rt-app has this metric for timers only.
+    /// The delay from a timer's expiry or, for a thread without timers, from the wakeup that ended a wait, until the
+    /// thread ran. rt-app has this metric for timers only.
     wakeup_latency: MetricId,
     /// The time from the timer's expiry or the wakeup until the thread sets its timer or waits again. rt-app has no
     /// such metric.

@@ -51,7 +51,6 @@ pub(super) fn add(found: &mut Found, root: &Node, listed: &[Listed]) {
     found.nodes = nodes.into_values().collect();
 }
 
-/// Distances by pairs of nodes.
 type Distances = BTreeMap<(u32, u32), u32>;
 
 /// The map of distances (`of_numa_parse_distance_map_v1()`); `None` without a map.

@@ -5,7 +5,7 @@ use crate::found::OppFound;
 use machine::CpuMask;
 use std::collections::BTreeMap;
 
-/// The maximum number of assumed OPPs between the lowest and the highest frequency.
+/// The maximum number of OPPs if all but the lowest and the highest are assumed, including these two.
 const ASSUMED_OPPS: u32 = 8;
 
 /// The folder of each CPU's policy. In a copy without symbolic links, only one of a policy's CPUs has this folder, or

@@ -10,7 +10,7 @@ fn two() -> Cpus<'static> {
     }
 }
 
-/// Copies made by tar fill the rest of the file with zeros.
+/// In a copy, tar has filled up the file with zeros.
 #[test]
 fn the_list_of_online_cpus_is_read_or_refused() {
     let tree = Tree::new(4, &[two()]);

@@ -275,7 +275,6 @@ mod tests {
     use crate::elsewhere::wire::{Reply, decode, encode};
     use proptest::prelude::*;
 
-    /// Counts events.
     struct Count(usize);
 
     impl Trace for Count {
@@ -370,7 +369,6 @@ mod tests {
         assert_eq!(events(&near), Ok(2));
     }
 
-    /// A recorder with one sample, `value`, of `metric`.
     fn recorded(metrics: &[Metric], metric: usize, value: f64) -> Recorder {
         let mut recorder = Recorder::new(metrics);
         recorder.record(metric, value);

@@ -182,7 +182,6 @@ impl Reader<'_> {
         }
     }
 
-    /// The hardware threads of each core of the cluster `span`.
     fn cores(&self, cluster: &ClusterFile, span: &CpuMask) -> Result<Vec<CpuMask>> {
         if let Some(siblings) = &cluster.siblings {
             return self.siblings(cluster, siblings, span);
@@ -250,7 +249,6 @@ impl Reader<'_> {
         Ok(cores)
     }
 
-    /// The caches of the package with the CPUs `span`.
     fn caches(&self, package: &PackageFile, span: &CpuMask) -> Result<Vec<Cache>> {
         let mut caches: Vec<Cache> = Vec::new();
         for CacheFile {
@@ -548,7 +546,7 @@ size_kib = 12288
             "{}",
             error.message()
         );
-        // The machine has no CPU 70.
+        // Only distances follow a blank or a bracket.
         let flat = text.replace(" 70", " 60").replace("[70", "[60");
         assert!(Machine::parse("f.toml", &flat).is_ok());
     }

@@ -305,7 +305,6 @@ impl Child {
         }
     }
 
-    /// A child of this process.
     fn fork(&self, acts: &'static [Act]) -> Child {
         Child {
             setup: self.setup.clone(),

@@ -267,7 +267,6 @@ impl User {
         handle.end(env).unwrap_or_else(|| self.next(env))
     }
 
-    /// Continues a call on a directory.
     fn change(&mut self, mut change: DirectoryCall, env: &mut Env) -> Op {
         if change.inside == Some(0) {
             change.inside = None;

@@ -67,7 +67,6 @@ struct Bodytrack {
 /// The work of a frame, in ns at the reference speed.
 #[derive(Clone, Copy)]
 struct Frame {
-    /// The number of frames.
     frames: u64,
     filters: u64,
     filter: u64,

@@ -15,9 +15,8 @@ pub trait FromC {
     type C;
 
     /// # Safety
-    /// A pointer is null where this is an `Option`, and otherwise points to the declared type for
-    /// as long as the kfunc runs. No other code uses the object during the call, except for data in
-    /// cells.
+    /// A pointer that is not null points to the declared type for as long as the kfunc runs. No other code uses the
+    /// object during the call, except for data in cells.
     unsafe fn from_c(c: Self::C) -> Self;
 }
 

@@ -109,7 +109,7 @@ pub struct Throttled {
     pub ns: u64,
 }
 
-/// A group counts as throttled if at most 1/`NEARLY` of its quota is left.
+/// In [`Groups::is_throttled`] a group counts as throttled if at most 1/`NEARLY` of its quota is left.
 const NEARLY: u64 = 50;
 
 impl Group {
@@ -241,7 +241,7 @@ impl Groups {
         self.0.iter().any(|group| group.settings.max.is_some())
     }
 
-    /// The group with this css_set and its ancestors, as far as they have a limit, each with its limit.
+    /// The groups with a limit among the group of this css_set and its ancestors, with their limits.
     fn limited(&self, set: *mut CssSet) -> impl Iterator<Item = (&Group, Bandwidth)> {
         // SAFETY: the pointer is that of one of the groups, which are alive.
         let id = unsafe { (*(*self.of(set)).kn).id };
@@ -304,7 +304,7 @@ impl Groups {
         (self.0[own].settings.weight, product)
     }
 
-    /// The group with this id.
+    /// The group with this id; null if there is none.
     pub fn find(&self, id: u64) -> *mut Cgroup {
         match id.checked_sub(ROOT_ID) {
             Some(index) if (index as usize) < self.len() => self.group(index as usize),

@@ -38,7 +38,6 @@ impl Hash {
         }
     }
 
-    /// The copy of `value` that `cpu` sees.
     fn copy(&self, value: &Value, cpu: usize) -> *mut u8 {
         let copy = if self.copies > 1 { cpu } else { 0 };
         value

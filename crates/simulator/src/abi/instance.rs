@@ -13,7 +13,7 @@ use std::error::Error as _;
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// The global that every loader of sched_ext schedulers sets to the number of possible CPUs.
+/// The global that loaders of sched_ext schedulers set to the number of possible CPUs.
 const NR_CPU_IDS: &str = "nr_cpu_ids";
 
 /// The tick rate in the kernel's configuration, for a scheduler that declares it `extern ...
@@ -36,7 +36,7 @@ pub struct Instance {
     /// The function that does the loader's part of the scheduler, if the object has one.
     pub loader: Option<Loader>,
     base: *mut u8,
-    /// The variables to which the scheduler may not write, with their values when it was loaded.
+    /// The variables to which the scheduler may not write, with the values that the loader's part left.
     constants: Vec<Constant>,
     // Dropped in this order: the loader identifies the object by the descriptor's name, which must
     // not be reused before the object is unloaded.

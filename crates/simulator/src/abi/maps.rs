@@ -163,8 +163,8 @@ fn check_sizes(definition: &MapDefinition) -> Result<(), String> {
 /// The size of a page in bytes.
 const PAGE: u32 = 4096;
 
-/// The largest sizes of a value, in bytes: `KMALLOC_MAX_SIZE` less the overhead, `PCPU_MIN_UNIT_SIZE`, and
-/// `BPF_LOCAL_STORAGE_MAX_VALUE_SIZE`.
+/// The largest sizes of a value, in bytes: `KMALLOC_MAX_SIZE`, `PCPU_MIN_UNIT_SIZE`, and
+/// `BPF_LOCAL_STORAGE_MAX_VALUE_SIZE`, without the small overheads that Linux subtracts.
 const MOST_VALUE: u32 = 4 << 20;
 const MOST_PER_CPU: u32 = 32 << 10;
 const MOST_STORAGE: u32 = 64 << 10;

@@ -78,7 +78,7 @@ impl Timers {
         Ok(())
     }
 
-    /// Finds the id and the state of `timer`. Ids begin at 1; an uninitialised timer has id 0.
+    /// The index and the state of `timer`. Ids begin at 1; an uninitialised timer has id 0.
     fn find(&mut self, timer: &BpfTimer) -> Result<(u32, &mut Timer), i32> {
         let index = timer.id.wrapping_sub(1);
         let timer = self.all.get_mut(index as usize).ok_or(abi::EINVAL)?;

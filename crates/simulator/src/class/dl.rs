@@ -429,8 +429,8 @@ impl Kernel<'_> {
             .filter(|&cpu| self.dl_urgency(cpu) > deadline)
     }
 
-    /// `select_task_rq_dl()`: the task's last CPU, unless a deadline task runs or waits there or that CPU is too small;
-    /// then the CPU of `find_later_rq()`, if there is one.
+    /// `select_task_rq_dl()`: the task's last CPU, unless a deadline task runs or waits there, or that CPU is too small
+    /// or forbidden; then the CPU of `find_later_rq()`, if there is one.
     #[inline(never)]
     pub fn select_cpu_dl(&mut self, task: TaskPtr, prev: usize) -> usize {
         let free = self.dl_urgency(prev) == u64::MAX;

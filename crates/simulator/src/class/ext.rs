@@ -111,7 +111,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// Counts a task that becomes runnable on `cpu`, and starts the deadline server if that is the first task.
+    /// Counts a task that becomes runnable on `cpu`, and starts the deadline server if that is the first task of the
+    /// class.
     #[inline]
     pub fn joins_rq(&mut self, cpu: usize) {
         self.change_rq(cpu);
@@ -124,7 +125,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Puts back the task that runs on `cpu` and was dequeued to be changed: no op is called.
+    /// Puts back the task that runs on `cpu` and was dequeued to be changed, without `ops.enqueue()`.
     pub fn restore_ext(&mut self, cpu: usize, task: TaskPtr) {
         self.becomes_runnable(task, abi::ENQ_RESTORE);
         self.set_next_ext(cpu, task);

@@ -143,8 +143,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// `select_task_rq_rt()`: the task's last CPU; if a task that is at least as urgent runs there, the CPU with the
-    /// least urgent task.
+    /// `select_task_rq_rt()`: the task's last CPU; if that is forbidden, or a task that is at least as urgent runs
+    /// there, the CPU with the least urgent task.
     #[inline(never)]
     pub fn select_cpu_rt(&mut self, task: TaskPtr, prev: usize) -> usize {
         let urgency = |kernel: &Self, cpu: usize| match kernel.cpus[cpu].curr {

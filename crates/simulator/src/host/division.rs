@@ -1,7 +1,7 @@
 //! Division as BPF defines it ("Arithmetic instructions" in Linux's
 //! Documentation/bpf/standardization/instruction-set.rst): division by zero has the quotient 0 and the dividend as
 //! remainder; division of the smallest integer by -1 has the dividend as quotient and the remainder 0. x86 raises
-//! SIGFPE for both; other machines follow BPF.
+//! SIGFPE for both; AArch64 follows BPF.
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 use libc::{REG_RAX, REG_RDX, REG_RIP, ucontext_t};

@@ -10,7 +10,8 @@
 //!
 //! Under any other governor requests have no effect, and CPUs stay at the highest frequency that turbo allows. This is
 //! the definition of `performance`. A processor that sets frequencies itself (HWP, amd-pstate's active mode) uses its
-//! preference by unpublished rules; here such a processor runs a busy CPU as fast as it can.
+//! preference by unpublished rules; here such a processor runs a busy CPU as fast as it can, or raises its frequency
+//! gradually ([`crate::hw::ramp`]).
 
 use crate::abi::layout::CPUPERF_ONE;
 use machine::{CpuMask, Machine};

@@ -1,10 +1,9 @@
 //! Energy: the power of each part of the machine, integrated over time.
 //!
-//! A part's power is constant between changes. A hardware thread's power changes with its frequency, and with the
-//! activity on it and its siblings. The power of a core, cluster or package changes when its first CPU becomes busy or
-//! its last one idle, and, while all its CPUs are idle, as the part enters one idle state after another; the power of a
-//! core also changes with its frequency. Power in mW times time in ns is energy in pJ. All are integers, so nothing is
-//! lost and the parts sum to the whole.
+//! A hardware thread's power changes with its frequency, and with the activity on it and its siblings. The power of a
+//! core, cluster or package changes when its first CPU becomes busy or its last one idle, and, while all its CPUs are
+//! idle, as the part enters one idle state after another; the power of a core also changes with its frequency. Power in
+//! mW times time in ns is energy in pJ. All are integers, so nothing is lost and the parts sum to the whole.
 
 use crate::Event;
 use machine::{BUSY_LOOP, CorePower, CoreType, CpuMask, Machine, PartIdle, PartPower};
@@ -46,7 +45,6 @@ pub struct Energy {
     pub parts: Vec<(Part, u128)>,
 }
 
-/// The number of pJ in a J.
 const PJ_PER_J: f64 = 1e12;
 
 impl Energy {
@@ -101,7 +99,6 @@ impl Meter {
     }
 }
 
-/// A hardware thread.
 struct Thread {
     meter: Meter,
     /// The activity of the thread's task, relative to [`BUSY_LOOP`]; 0 if the thread is idle.
@@ -121,7 +118,7 @@ struct Group {
     busy: usize,
     changed_at: u64,
     busy_ns: u64,
-    /// The number of idle states that the part has entered.
+    /// The number of idle states that the part has entered since it became idle.
     entered: usize,
     /// The time at which the next idle state is traced, in ns.
     told_at: u64,
@@ -340,7 +337,6 @@ impl Meters {
         true
     }
 
-    /// Updates the power of the threads of core `core`.
     fn update_threads(&mut self, core: usize, now: u64) {
         let group = &self.groups[core];
         let of_busy = &self.tables[core].thread_mw[self.opps[core]];

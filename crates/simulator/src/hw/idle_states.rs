@@ -5,7 +5,6 @@ use machine::{IdleGovernor, IdleState, Machine};
 
 /// The idle states of a machine's CPUs.
 pub struct IdleStates {
-    /// For each CPU, its core type.
     core_types: Vec<u32>,
     /// For each core type, its idle states from the shallowest to the deepest.
     states: Vec<Vec<IdleState>>,

@@ -1,8 +1,8 @@
 //! A lock is a queue in simulated time: a CPU that takes it waits until earlier holders have released it. The costs of
 //! a lock's cache lines are in [`crate::hw::memory`].
 
-/// A lock: its past and future holds. The simulator executes a CPU's code at once, so a hold in that code may be known
-/// before other CPUs request the lock for earlier times. These CPUs find the lock free until the known hold.
+/// A lock: its current and future holds. The simulator executes a CPU's code at once, so a hold in that code may be
+/// known before other CPUs request the lock for earlier times. These CPUs find the lock free until the known hold.
 #[derive(Clone, Debug, Default)]
 pub struct Lock {
     /// The last holder among the CPUs whose holds are forgotten.
@@ -121,7 +121,7 @@ impl Lock {
 pub struct Turn {
     /// The time at which the CPU began to wait, in ns.
     pub asked: u64,
-    /// The time when the previous holder released the lock, in ns.
+    /// The time, in ns, at which the previous holder releases the lock or, if later, the CPU begins to wait.
     pub from: u64,
     /// The previous holder.
     pub holder: u16,

@@ -32,7 +32,6 @@ pub struct Memory {
     nodes: usize,
     lock_ns: u64,
     spinlock: Spinlock,
-    /// The runqueues' locks.
     rq_locks: Box<[Lock]>,
     /// The locks that the running code holds, by CPU, and the turns in which it took them.
     held: [Option<(usize, Turn)>; 2],

@@ -229,8 +229,8 @@ impl Network {
                 net_rx.polled += next;
                 return Some(next * self.packet_stage_ns(index));
             }
-            // A connection without packets may interrupt again; otherwise it is polled again after
-            // the others.
+            // A connection whose poll did not use up its weight has no packets left, and may interrupt again. Any other
+            // connection is polled again after the others.
             net_rx.poll_list.pop_front();
             connection.polling = net_rx.polled == WEIGHT;
             if connection.polling {

@@ -8,7 +8,6 @@ use machine::{CpuMask, Machine};
 pub struct Ramp {
     rules: machine::Ramp,
     cores: Vec<Core>,
-    /// For each CPU, its core.
     core_of: Vec<u32>,
 }
 
@@ -20,7 +19,6 @@ struct Core {
     /// The core's frequency at the time `at`, where 0 is the lowest and 1 the highest.
     level: f64,
     at: u64,
-    /// The CPUs of the core that are busy.
     busy: CpuMask,
     /// Whether the next step up is scheduled.
     climbing: bool,

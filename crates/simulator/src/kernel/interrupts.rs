@@ -237,7 +237,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Changes the power of `cpu`, which switches from its task to `next`, or to idle.
+    /// Updates the frequency ramp and the power of `cpu`, which switches from its task to `next`, or to idle.
     #[inline]
     pub fn meter_switch(&mut self, cpu: usize, next: Option<TaskPtr>) {
         if let Some(ramp) = &mut self.hw.ramp {
@@ -439,7 +439,6 @@ impl Kernel<'_> {
             .handle(network, interrupted, now, need_resched)
     }
 
-    /// Starts `ksoftirqd` of `cpu`, which sleeps.
     fn start_ksoftirqd(&mut self, cpu: usize) {
         let spec = TaskSpec {
             affinity: Some(CpuMask::one(cpu)),

@@ -85,8 +85,8 @@ impl Kernel<'_> {
         task.in_kernel.set(task.keeps.get().is_some());
     }
 
-    /// Takes a kernel lock for the task that has polled for it longer than all others. If the lock is taken, the task
-    /// continues to poll, or sleeps if it must.
+    /// Takes a kernel lock for the task that has polled for it longer than all others. If another task was faster, the
+    /// task continues to poll, or sleeps if it must.
     pub fn hold_at_last(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
         let step = match self.acquire(task, section, false) {
             true => self.work_under(task, section),

@@ -57,8 +57,8 @@ pub struct Kernel<'a> {
     pub has_end: bool,
     /// Does any control group have a limit of its CPU time?
     pub groups_have_limits: bool,
-    /// The number of tasks that are runnable or running, and of sleeps that will end. Without either, nothing can
-    /// happen any more.
+    /// The number of tasks that are runnable or running, and of sleeps that will end. If both are 0, only the hardware
+    /// can wake a task.
     pub runnable: usize,
     pub sleeping: usize,
     pub events: Events,

@@ -1,11 +1,11 @@
 //! Softirqs: work that interrupts leave for later, and the daemon that does this work when there is too much of it.
 //!
 //! The rules are those of `kernel/softirq.c` of Linux 4.17. At its end an interrupt handles pending softirqs, including
-//! new ones, until 2 ms by the tick's clock or ten rounds are over, or a task needs the CPU. It then wakes the CPU's
-//! `ksoftirqd`, a normal task. As long as that task is runnable, interrupts leave softirqs to it, including tasklets
-//! (which interrupts have handled at once since 4.18-rc6: "Mark HI and TASKLET softirq synchronous", 2018-07-17).
-//! Softirqs in an interrupt are a part of the interrupt's time, and only further interrupts can run then. Softirqs in
-//! the daemon are a part of the daemon's time, and it gives up the CPU between two rounds.
+//! new ones, until 2 ms by the tick's clock or ten rounds are over, or a task needs the CPU. If work is left then, it
+//! wakes the CPU's `ksoftirqd`, a normal task. As long as that task is runnable, interrupts leave softirqs to it,
+//! including tasklets (which interrupts have handled at once since 4.18-rc6: "Mark HI and TASKLET softirq synchronous",
+//! 2018-07-17). Softirqs in an interrupt are a part of the interrupt's time, and only further interrupts can run then.
+//! Softirqs in the daemon are a part of the daemon's time, and it gives up the CPU between two rounds.
 
 use crate::clock::Jiffies;
 use crate::hw::network::Network;

@@ -254,8 +254,8 @@ impl Kernel<'_> {
         self.charge(cpu, cost);
     }
 
-    /// Accounts the running task's time: `update_curr_common()`. Returns the time since the last call, in ns, without
-    /// interrupts.
+    /// Accounts the running task's time: `update_curr_common()`. Returns the time since the last call by `clock_task`,
+    /// in ns.
     #[inline(always)]
     pub fn update_curr(&mut self, cpu: usize, task: TaskPtr) -> u64 {
         let clock_task = self.update_rq_clock(cpu);

@@ -352,7 +352,6 @@ impl Kernel<'_> {
         }
     }
 
-    /// Begins one of the rarer ops.
     #[inline(never)]
     fn begin_rare(&mut self, cpu: usize, task: TaskPtr, op: Op) -> Step {
         match op {

@@ -41,7 +41,6 @@ pub struct Session {
 }
 
 impl Session {
-    /// The session `id`.
     fn new(id: u32) -> Rc<Session> {
         // The ids of autogroups begin with 1 (`autogroup_seq_nr`).
         let id = u64::from(id) + 1;

@@ -10,7 +10,8 @@ use std::ptr::null;
 use workload::{GroupId, SchedPolicy, TaskSpec};
 
 impl Kernel<'_> {
-    /// A new task, on no runqueue yet: `copy_process()`. A kernel thread has no memory of its own.
+    /// Creates a task, which is on no runqueue yet (`copy_process()`). An affinity without a CPU of the machine, or a
+    /// deadline policy that is refused, ends the run. A kernel thread has no `mm`.
     pub fn new_task(
         &mut self,
         spec: TaskSpec,

@@ -66,7 +66,7 @@ impl Kernel<'_> {
         );
     }
 
-    /// The CPU for a waking task, and the enqueue flag that says whether the task's class chose that CPU.
+    /// The CPU for a waking or new task, and the enqueue flag that says whether the task's class was asked for one.
     #[inline]
     pub fn select_task_rq(&mut self, task: TaskPtr, prev: usize, wake_flags: u64) -> (usize, u64) {
         let first_allowed = || task.abi.cpus_mask.get().first().unwrap_or(prev);

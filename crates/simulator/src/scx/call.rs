@@ -66,7 +66,6 @@ pub struct Context {
 pub trait Subject {
     fn cpu(self) -> u32;
 
-    /// The argument, if it is a task.
     #[inline(always)]
     fn task(self) -> *mut TaskStruct
     where

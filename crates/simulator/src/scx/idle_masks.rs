@@ -26,7 +26,6 @@ const NODE_MASKS: usize = 64;
 
 /// The masks that C reads.
 struct Masks {
-    /// The idle CPUs.
     cpus: CpuMask,
     /// The CPUs all of whose SMT siblings are idle.
     cores: CpuMask,

@@ -19,7 +19,7 @@ fn c_string(text: &str) -> CString {
     CString::new(text.replace('\0', "")).unwrap_or_default()
 }
 
-/// In a short run, a task that ran before counts as stalled once it has waited for this time, in ns.
+/// At the end of a run, a task that has run before counts as stalled only if it has waited for this time, in ns.
 const LEAST_STALL_NS: u64 = 100_000_000;
 /// A CPU counts as hardly busy if it is busy for at most 1 / `HARDLY_BUSY` of the time.
 const HARDLY_BUSY: u64 = 10;
@@ -171,8 +171,8 @@ impl Kernel<'_> {
     }
 
     /// Stops a scheduler that has stalled when the workload's time is over. A scheduler that leaves tasks waiting for
-    /// half of that time while their CPUs hardly work has stalled, however short that time was. If these CPUs did other
-    /// work, the run has results, which include the waiting tasks.
+    /// half of that time while their CPUs hardly work has stalled, even if the time is too short for the watchdog. If
+    /// these CPUs did other work, the run has results, which include the waiting tasks.
     pub fn check_dispatched(&mut self) {
         let ran = |task: &TaskPtr| task.abi.se.sum_exec_runtime.get() > 0;
         let now = self.now();
@@ -401,7 +401,7 @@ impl Kernel<'_> {
                 ));
             }
         }
-        // A task that exists already would stay in the fair class only if its policy were SCHED_EXT.
+        // For a task that exists already, `disallow` rejects only the policy SCHED_EXT, which no simulated task has.
         if fork && task.abi.scx.disallow.get() {
             self.scheduler_error(format_args!(
                 "ops.init_task() set task->scx.disallow for {} during fork",

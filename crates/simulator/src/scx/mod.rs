@@ -55,7 +55,7 @@ pub struct Scx {
     pub idle_masks: IdleMasks,
     pub idle_lines: IdleLines,
     pub watchdog: Watchdog,
-    /// The flags of each runqueue.
+    /// sched_ext's state of each runqueue.
     pub rqs: PerCpu<RqFlags>,
     /// The reason for the scheduler's exit, if the scheduler caused it.
     pub exit: Option<Exit>,
@@ -64,7 +64,7 @@ pub struct Scx {
     pub is_bypassed: bool,
 }
 
-/// The flags that `balance_one()` sets for a runqueue (`SCX_RQ_*`).
+/// sched_ext's state of a runqueue (`SCX_RQ_*`).
 #[derive(Clone, Copy, Default)]
 pub struct RqFlags {
     /// Whether `balance_one()` is in progress.

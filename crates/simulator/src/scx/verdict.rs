@@ -91,8 +91,8 @@ pub struct Verdicts {
     pub direct_task: DirectTask,
     buffer: Vec<Verdict>,
     max: usize,
-    /// The number of tasks dispatched by this call of `ops.dispatch()`, counting only verdicts that have been carried
-    /// out.
+    /// The number of tasks that this call of `ops.dispatch()` has moved to its local queue, and of its verdicts that
+    /// have been carried out or found void.
     pub nr_tasks: usize,
 }
 

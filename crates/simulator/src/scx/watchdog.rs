@@ -91,8 +91,8 @@ impl Watchdog {
 /// The number of tasks that a message names.
 const MOST_NAMED: usize = 4;
 
-/// The message about `stalled` tasks, which wait at `now`, in ns, while their CPUs idle. The message has the tasks'
-/// names and the times for which they have waited. `None` if there are no such tasks.
+/// The message about `stalled` tasks, which wait at `now`, in ns, while their CPUs idle; `None` if there are no such
+/// tasks. The message has the shortest of their waits, and the names of the first [`MOST_NAMED`].
 pub fn not_dispatched(now: u64, stalled: impl Iterator<Item = TaskPtr>) -> Option<String> {
     let stalled: Vec<TaskPtr> = stalled.collect();
     let shortest = stalled
@@ -113,7 +113,7 @@ pub fn not_dispatched(now: u64, stalled: impl Iterator<Item = TaskPtr>) -> Optio
     };
     let ms = shortest / 1_000_000;
     Some(format!(
-        "{tasks} runnable for {}.{:03} s and never dispatched, while {their} CPUs idled: {}",
+        "{tasks} runnable for {}.{:03} s and not dispatched, while {their} CPUs idled: {}",
         ms / 1000,
         ms % 1000,
         names.join(", ")

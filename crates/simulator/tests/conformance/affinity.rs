@@ -159,7 +159,6 @@ impl Trace for Threads {
     }
 }
 
-/// The duration of each load.
 const LOAD_NS: u64 = 2000 * MS;
 
 /// Runs the `tasks` of an rt-app file on the machine `name`.

@@ -5,7 +5,7 @@ use machine::{CALLBACKS, Callbacks, CoreType, CpuMask, Machine};
 use simulator::{Check, Config};
 use workload::{Op, SchedPolicy, Start, TaskSpec, Workload};
 
-/// Records every op that is called for a task.
+/// Records all calls of these ops except `ops.dispatch()`.
 const EVERYTHING: &str = r#"
 #define SHARED 0
 s32 BPF_STRUCT_OPS_SLEEPABLE(all_init) { note("init", NULL, 0); return scx_bpf_create_dsq(SHARED, -1); }

@@ -464,7 +464,7 @@ fn a_task_that_idle_cpus_do_not_run_is_a_stall_after_three_seconds() {
     let waited = message.strip_prefix("1 task was runnable for ");
     let (seconds, rest) = waited.unwrap().split_once('.').unwrap();
     assert!(["3", "4", "5"].contains(&seconds), "{message}");
-    let end = " s and never dispatched, while its CPUs idled: b[1002]";
+    let end = " s and not dispatched, while its CPUs idled: b[1002]";
     assert!(rest.ends_with(end), "{message}");
 }
 
@@ -485,7 +485,7 @@ fn tasks_that_are_never_dispatched_are_a_stall_in_a_short_run() {
         message.contains("tasks were runnable for 1.000 s"),
         "{message}"
     );
-    assert!(message.contains("and never dispatched"), "{message}");
+    assert!(message.contains("and not dispatched"), "{message}");
     assert!(message.contains(": ui[1001], "), "{message}");
 }
 
@@ -500,7 +500,7 @@ fn a_run_in_which_nothing_is_dispatched_is_a_stall_however_short() {
     assert_eq!(reason, "runnable task stall");
     assert_eq!(
         message,
-        "1 task was runnable for 0.100 s and never dispatched, while its CPUs idled: sh[1000]"
+        "1 task was runnable for 0.100 s and not dispatched, while its CPUs idled: sh[1000]"
     );
 }
 

@@ -141,7 +141,6 @@ fn shares(cpus: usize, seconds: u64, json: &str) -> HashMap<String, f64> {
     shares_on(&machine(cpus), seconds, json)
 }
 
-/// As [`shares`], on `machine`.
 fn shares_on(machine: &Machine, seconds: u64, json: &str) -> HashMap<String, f64> {
     let time = cpu_time(machine, seconds + 1, json, 1000 * MS..u64::MAX);
     let share = |ns| ns as f64 / (seconds * 1000 * MS) as f64;

@@ -1,5 +1,5 @@
-//! The promise of policy hperf for every moment: no fast CPU sleeps while a slow one has a task. The
-//! number of fast CPUs that get a task at once is counted, too.
+//! The promise of policy hperf for every moment: no fast CPU sleeps for more than two ticks while a slow one has a
+//! task. The number of fast CPUs that get a task at once is counted, too.
 
 use crate::support::{
     MS, Recording, Script, bound, play, run_for, simulate, sleep_for, task, two_caches,

@@ -1,6 +1,6 @@
-//! Conformance of the simulated kernel with sched_ext of Linux 7.3 and, where that differs, of
-//! 6.12. Small schedulers record the calls of their ops, and the tests compare these with the
-//! kernel's. Every run here is also checked for the simulation's own invariants.
+//! Conformance of the simulated kernel with sched_ext of Linux 7.3 and, where that differs, of 6.12. Small schedulers
+//! record the calls of their ops, and the tests compare these with the kernel's. Most runs are also checked for the
+//! simulation's own invariants.
 
 mod affinity;
 mod bpf;

@@ -208,7 +208,6 @@ struct Running {
     since: u64,
     /// The thread's work of the current period.
     job: Option<Job>,
-    /// The number of CPUs.
     cpus: usize,
 }
 
@@ -253,7 +252,6 @@ impl Running {
 }
 
 impl Running {
-    /// The next step.
     fn step(&mut self) -> Option<Step> {
         let step = self.plan.recording.threads[self.thread]
             .steps

@@ -81,8 +81,8 @@ fn all_cpus_are_no_mask() {
     assert_eq!(step(r#"{"cpus": 2}"#), Step::Cpus(Some(2)));
 }
 
-/// A job of 2 ms is released every 5 ms, and a sleep within the job does not begin another one. One job takes 7 ms, so
-/// the next period is missed or late.
+/// A job of 2 ms is released every 5 ms, and a sleep within the job does not begin another one. One job computes for 7
+/// ms and misses its period.
 #[test]
 fn a_period_has_misses() {
     use Step::{Release, Run, Sleep, Until};
@@ -189,7 +189,7 @@ fn errors_are_reported() {
     assert!(!is_recording("{ \"tasks\" : {} }"));
 }
 
-/// A file of these threads, as the error about it describes it.
+/// The error about a file of these threads.
 #[track_caller]
 fn refused(threads: &[&[Step]], mutexes: u32) -> String {
     let threads = threads.iter().map(|steps| thread("t", steps));

@@ -34,7 +34,7 @@ pub fn forks(source: Source<'_>, tasks: &[Task]) -> Check {
     Ok(())
 }
 
-/// The tasks that never run, since they start no thread and no task forks them, as remarks.
+/// Remarks on the tasks that never run, since they start no thread and no task forks them.
 pub fn never_run(tasks: &[Task]) -> Vec<String> {
     let forked = config::forked(tasks);
     let indexed = tasks.iter().enumerate();

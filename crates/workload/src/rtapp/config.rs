@@ -99,7 +99,8 @@ pub enum Action {
     Run(u64),
     /// `runtime`: computes until this time has passed, in ns.
     Runtime(u64),
-    /// `mem`, `iorun`: computes this work, in ns at the reference speed, which does not count for the log's `run`.
+    /// `mem`, `iorun`, `memrun`: computes this work, in ns at the reference speed, which does not count for the log's
+    /// `run`.
     Copy(u64),
     /// `sleep`: sleeps for this time, in ns.
     Sleep(u64),

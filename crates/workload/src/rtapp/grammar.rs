@@ -388,7 +388,7 @@ fn read_phase(
     })
 }
 
-/// The error for an unknown key of `owner`, a task or a phase. Tasks have `more` keys than phases.
+/// The error for an unknown key of `owner`, a task or a phase. `more` are the keys that only `owner`'s kind has.
 fn neither_key_nor_event(field: Field<'_>, owner: &str, more: &[&str]) -> Box<BadInput> {
     let (keys, events) = ([more, &PHASE_KEYS].concat(), event::names());
     let expected = format!(

@@ -18,7 +18,8 @@ use std::ops::RangeInclusive;
 
 type Read<T> = Result<T, Box<BadInput>>;
 
-/// The kernel's limits on `cpu.weight`, and on quota and period in us (kernel/sched/core.c).
+/// The kernel's limits on `cpu.weight`, and on quota and period in us (kernel/sched/core.c), except for the largest
+/// quota, which is larger in the kernel.
 const WEIGHT: RangeInclusive<i64> = 1..=10_000;
 const PERIOD: RangeInclusive<u64> = 1_000..=1_000_000;
 const QUOTA: RangeInclusive<u64> = 1_000..=1_000_000_000_000;

@@ -8,17 +8,11 @@ use std::ops::RangeInclusive;
 /// A policy without its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// `SCHED_OTHER`
     Other,
-    /// `SCHED_BATCH`
     Batch,
-    /// `SCHED_IDLE`
     Idle,
-    /// `SCHED_FIFO`
     Fifo,
-    /// `SCHED_RR`
     RoundRobin,
-    /// `SCHED_DEADLINE`
     Deadline,
 }
 
@@ -74,7 +68,7 @@ pub struct Settings<'a> {
     policy: Option<(Class, Field<'a>)>,
     priority: Option<Field<'a>>,
     runtime: Option<Field<'a>>,
-    /// `dl-runtime`, which for other tasks is the slice that they request.
+    /// `dl-runtime`, which for a fair task is the slice that it requests.
     slice: Option<Field<'a>>,
     deadline: Option<Field<'a>>,
     period: Option<Field<'a>>,
@@ -135,8 +129,8 @@ impl<'a> Settings<'a> {
         }))
     }
 
-    /// The `runtime` in ns that rt-app has also taken as the slice of a fair task without `dl-runtime` since February
-    /// 2025. Release 1.0 does not, and for tasks without `phases` it is an event, so it is not a slice here.
+    /// The `runtime` in ns, which versions of rt-app since February 2025 also take as the slice of a fair task without
+    /// `dl-runtime`. It is not a slice here, as in release 1.0.
     pub fn legacy_slice(&self, policy: SchedPolicy) -> Result<Option<u64>, Box<BadInput>> {
         match policy {
             SchedPolicy::Normal { .. } | SchedPolicy::Batch { .. } if self.slice.is_none() => {

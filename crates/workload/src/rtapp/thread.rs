@@ -258,7 +258,6 @@ impl Thread {
     /// The next op when all events of a loop are complete, or no loop has begun.
     #[inline(never)]
     fn turn(&mut self, env: &mut Env) -> Op {
-        // Advance by a step in each iteration, up to the end of the task.
         loop {
             match self.step {
                 Step::Events => {
@@ -290,7 +289,7 @@ impl Thread {
     }
 
     /// Sets the timer for its next period. Returns the expiry, in ns, unless that has passed. A timer's state is its
-    /// next expiry plus 1, or 0 before the first use, which counts from the thread's start.
+    /// next expiry plus 1, or 0 before the first use, which counts from `first`.
     fn timer(&mut self, env: &mut Env, timer: Timer, period: u64) -> Option<u64> {
         let config = &self.plan.config;
         let (state, mode) = match timer {
@@ -360,7 +359,6 @@ impl Thread {
         self.end_phase()
     }
 
-    /// Advances to the next phase.
     #[inline(never)]
     fn end_phase(&mut self) -> Next {
         let task = &self.plan.config.tasks[self.task];
@@ -446,7 +444,7 @@ impl Thread {
         };
     }
 
-    /// The op of the next event or, between loops, the next op between loops.
+    /// The op of the next event or, between loops, of the next step.
     #[inline(always)]
     fn act(&mut self, env: &mut Env) -> Op {
         let Some(&action) = self.actions.get(self.event) else {

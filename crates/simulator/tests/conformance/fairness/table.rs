@@ -1,7 +1,7 @@
-//! Properties of `equipoise` over random machines and loads: changes that must, or must not, change a thread's time.
-//! No property requires a published figure: each compares two runs, or a run with the ideal.
+//! Properties of `equipoise` over random machines and loads: changes that must, or must not, change a thread's time. No
+//! property requires a published figure: most compare two runs, or a run with the ideal.
 //!
-//! A comparison allows for two turns, because a change of the load moves the times at which turns end.
+//! A comparison of two runs allows for two turns, because a change of the load moves the times at which turns end.
 
 use super::ideal::{self, weight_of};
 use super::load::{Does, Got, Load, Thread, run, run_checked, thread, turn};

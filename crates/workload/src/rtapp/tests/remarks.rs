@@ -1,4 +1,5 @@
-//! Files that rt-app runs, too, although a part of them has no effect, or has a different effect in rt-app.
+//! Files that rt-app runs, too, although a part of them has no effect, or has a different effect in rt-app; and files
+//! with json-c's quotes, semaphores and `memrun`.
 
 use super::*;
 use crate::fake::Kernel;
@@ -37,7 +38,7 @@ fn a_task_without_threads_may_never_run() {
     );
 }
 
-/// Since June 2025, rt-app has ignored the string of `suspend`.
+/// Versions of rt-app since June 2025 ignore the string of `suspend`.
 #[test]
 fn a_suspend_under_another_name_is_named() {
     let suspend = |name: &str| {
@@ -57,7 +58,7 @@ fn a_suspend_under_another_name_is_named() {
     );
 }
 
-/// Since February 2025, rt-app has requested a slice with `runtime`.
+/// Versions of rt-app since February 2025 request a slice with `runtime`.
 #[test]
 fn a_runtime_that_may_be_a_slice_is_named() {
     let runtime = |more: &str| notes(&format!(r#" "a": {{ {more} "loop": 1, "runtime": 300 }} "#));

@@ -5,7 +5,6 @@ use crate::fake::{self, Kernel};
 use crate::{SchedPolicy, UtilClamps};
 use machine::CpuMask;
 
-/// A file with these tasks.
 fn tasks(tasks: &str) -> RtApp {
     parse(&format!("{{ \"tasks\": {{ {tasks} }} }}")).unwrap_or_else(|error| panic!("{error}"))
 }
