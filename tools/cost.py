@@ -38,7 +38,8 @@ INTERRUPT = re.compile(r"asm_(sysvec|common|exc|fred)_?.*|asm_.*interrupt.*")
 IPI = re.compile(r"asm_sysvec_(reschedule_ipi|call_function.*)")
 LOCK = re.compile(r"_?_?raw_spin_.*|raw_spin_rq_.*|native_queued_spin_.*|queued_spin_.*|task_rq_lock|__task_rq_lock")
 PROGRAM = re.compile(r"bpf_prog_[0-9a-f]{16}_?(.*)")
-# The number of instructions per switch from which a function is in a table of functions.
+# The number of instructions per switch from which a callback or a kfunc that it calls is in a table; for a function of
+# sched_ext it is twice this number.
 SHOWN = 8
 
 
