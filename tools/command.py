@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 PROJECT = Path(__file__).resolve().parent.parent
-#: An object of JSON: the keys are in docs/reference.md or beside the code that writes it.
+#: An object of JSON: the keys are beside the code that writes it, and those of `explain` in docs/explain-json.md.
 Json = dict[str, Any]
 #: A load's name with parameters, or the content of an rt-app file.
 Workload = str | Json

@@ -38,7 +38,8 @@ INTERRUPT = re.compile(r"asm_(sysvec|common|exc|fred)_?.*|asm_.*interrupt.*")
 IPI = re.compile(r"asm_sysvec_(reschedule_ipi|call_function.*)")
 LOCK = re.compile(r"_?_?raw_spin_.*|raw_spin_rq_.*|native_queued_spin_.*|queued_spin_.*|task_rq_lock|__task_rq_lock")
 PROGRAM = re.compile(r"bpf_prog_[0-9a-f]{16}_?(.*)")
-# The number of instructions per switch from which a function is in a table of functions.
+# The number of instructions per switch from which a callback or a kfunc that it calls is in a table; for a function of
+# sched_ext it is twice this number.
 SHOWN = 8
 
 
@@ -211,13 +212,13 @@ def page(by_kernel: dict[str, list[Measurement]], cpus: int, peers: bool) -> Ite
                 f"idle task. The guest has {cpus} CPUs. All figures are counts: the load of the host makes no difference to them, and "
                 "cache misses and the cost of a division do not appear.")
     yield ""
-    yield prose("Under EEVDF, tasks of a pair run on two CPUs that idle in turn, so it switches more often for the same work, and "
-                "the instructions of the whole load are the ones to compare.")
+    yield prose("Under EEVDF, tasks of a pair run on two CPUs that idle in turn. These CPUs switch more often for the same work, "
+                "so compare the instructions of the whole load.")
     yield ""
     yield prose("A callback's instructions include the kernel's functions that it calls. Trampolines are the code that calls a BPF "
                 "program. The core is what all classes share, such as `__schedule()`, `try_to_wake_up()` and the accounting of "
-                "pressure (PSI, in Debian's kernel only). Debian's kernel also has mitigations and checks of lists that ours, "
-                "`ours-6.12`, has not; compare schedulers on one kernel.")
+                "pressure (PSI, in Debian's kernel only). Debian's kernel also has mitigations and checks of lists, which "
+                "`ours-6.12` lacks, so compare schedulers on one kernel.")
     for kernel, measurements in by_kernel.items():
         yield ""
         yield f"## Linux {kernel}"

@@ -54,7 +54,7 @@ def loads(n: int) -> list[Load]:
         Load("streamcluster", f"streamcluster:threads={n},scale=20", "throughput", "time"),
         Load("schbench", "schbench:time=1s", "latency", "wakeup latency, 99th percentile"),
         Load("mixed", "mixed:duration=2", "latency", "response times, 99th percentile"),
-        Load("mixed+busy", f"mixed:duration=2+{busy}", "latency", "the same beside a busy loop for each CPU"),
+        Load("mixed+busy", f"mixed:duration=2+{busy}", "latency", "response times of `mixed`, beside a busy loop for each CPU, 99th percentile"),
     ]
 
 
@@ -148,15 +148,15 @@ def page(by_machine: dict[str, list[Json]], schedulers: list[str], versions: dic
                 "of its loader; `peers/` names the parts of a loader that are left out. Decisions take no simulated time.")
     yield ""
     yield prose("A number is a ratio to `eevdf`; less is better. **Bold** marks the best scheduler of a column and those "
-                "that do not differ from it significantly. `~` marks a ratio that does not differ from 1 significantly, "
-                f"and a percentage the periods missed, from {SHOWN_MISSED} % on.")
+                "that do not differ from it significantly. `~` marks a ratio that does not differ from 1 significantly. A "
+                f"percentage is the share of periods missed, shown from {SHOWN_MISSED} % on.")
     yield ""
     yield from markdown([["load", "as on eight CPUs", "number"],
                          *([load.name, f"`{load.load}`", load.number] for load in loads(8))])
     yield ""
     yield prose("The loads grow with the number of CPUs. Schbench would dominate a geometric mean, because its "
-                "wakeups wait for milliseconds under `eevdf` and for microseconds under most other schedulers; hence the "
-                "medians.")
+                "wakeups wait for milliseconds under `eevdf` and for microseconds under most other schedulers; the first "
+                "table therefore has medians.")
     yield ""
     yield "## Medians of the eight ratios"
     yield ""

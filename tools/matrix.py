@@ -5,9 +5,9 @@ contain all of the words are run. Cells that are already in the file of --out ar
 command, it is not built.
 
 The command's verdict (crates/lab/src/verdict.rs) judges each measure that decides a goal, the further measures that a
-load of this file names, energy for the same work, and threads that stall. Energy counts only if no more periods are
-missed. The folder tests/loads has loads as rt-app files, each of which runs on every machine that has its CPUs, 20
-times or more."""
+load of this file names, energy for the same work, and threads that stall. Energy does not count in a cell in which
+another measure is better. The folder tests/loads has loads as rt-app files, each of which runs on every machine that
+has its CPUs, 20 times or more."""
 
 import json
 from collections.abc import Iterator

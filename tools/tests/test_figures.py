@@ -10,7 +10,7 @@ class Figures(unittest.TestCase):
         self.assertEqual(figures.rank_correlation([1, 1], [1, 2]), 0)
 
     def test_rank_sum_test_needs_enough_values(self) -> None:
-        # With 4 values on each side, the smallest U is significant at 5 % (tables of Mann and Whitney), not with 3.
+        # The smallest U is significant at 5 % with 4 values on each side, but not with 2 (tables of Mann and Whitney).
         self.assertTrue(figures.apart([1, 2, 3, 4], [5, 6, 7, 8]))
         self.assertFalse(figures.apart([1, 2], [3, 4]))
         self.assertFalse(figures.apart([1, 5, 3, 4], [2, 6, 7, 1]))

@@ -3,9 +3,9 @@
 # "begin" on; before it there is a switch on every CPU, which shows its running task. Prints, for
 # the shell:
 #   idle_percent      of the time from `skip` ms on, the part without a busy CPU in the idlest group
-#   others_percent    the same for the busiest group
+#   others_percent    this part of the time for the busiest group
 #   spread_ms         from the mark "released" until each CPU ran one of the tasks, all at once; -1: never
-#   together_ms       from the mark until, for the last time, all tasks ran in one group; -1: not at the end
+#   together_ms       from the mark "begin" until, for the last time, all tasks ran in one group; -1: not at the end
 
 BEGIN {
 	count = split(tasks, pids, " ")

@@ -207,7 +207,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < nr; i++)
 		tasks[i].got += cpu_time(tasks[i].pid);
 	divide(tasks, nr, sysconf(_SC_NPROCESSORS_ONLN));
-	/* A turn ends at a tick, so it lasts for at most two ticks (HZ=250) and a slice. */
+	/* A turn that ends at a tick lasts for at most two ticks (HZ=250) and a slice. */
 	turn = 11 * MS / window;
 	for (int i = 0; i < nr; i++) {
 		struct task *t = &tasks[i];

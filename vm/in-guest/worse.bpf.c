@@ -17,7 +17,7 @@ char _license[] SEC("license") = "GPL";
 const volatile u64 delay_ns = 0;
 /* Tasks run on CPU 0 if they may. */
 const volatile bool crowds = false;
-/* Tasks with this name are never queued, which the watchdog of sched_ext does not accept. */
+/* Tasks with this name are never queued, so sched_ext's watchdog unloads the scheduler. */
 const volatile char forgotten[16];
 
 void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags) __ksym __weak;

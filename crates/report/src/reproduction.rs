@@ -225,8 +225,8 @@ fn quality(reproduction: &Reproduction) -> Vec<String> {
     ));
     if reproduction.rows.iter().any(|row| row.limit.is_some()) {
         remarks.push(
-            "`limit` is the best time that the machine's CPUs allow under any scheduler, followed by the average as a \
-             multiple of this time."
+            "The row `limit` has the shortest time that the machine's CPUs allow under any scheduler, and each average \
+             as a multiple of this time."
                 .to_owned(),
         );
     }

@@ -360,8 +360,8 @@ impl Words<'_> {
             .collect()
     }
 
-    /// A line that names the schedulers that are best for every goal, or else a compromise; `None` unless more than one
-    /// goal has a best scheduler.
+    /// A line that names the schedulers that are best for every goal, or says that there are none and names a
+    /// compromise if there is one; `None` unless more than one goal tells schedulers apart.
     fn altogether(&self) -> Option<String> {
         if !self.verdict.is_of_several_goals() {
             return None;

@@ -29,7 +29,6 @@ const CPU_FILES: [&str; 2] = ["cpu_capacity", "online"];
 /// The results of a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bundle {
-    /// The version of the format.
     version: u32,
     /// The computer and the load.
     pub about: About,

@@ -15,7 +15,6 @@ type Column = Box<dyn Fn(&Turn) -> Option<f64>>;
 pub struct Figure {
     /// The figure's name, such as `wakeup_latency_p99`.
     pub name: &'static str,
-    /// The figure's unit.
     unit: Unit,
     better: Better,
     role: Role,

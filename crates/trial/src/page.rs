@@ -115,7 +115,7 @@ fn cost(about: &About) -> Option<String> {
     if cost.is_too_much {
         let why = match cost.event_ns > 0.0 {
             true => {
-                "even a short window in each turn would cost more than 1 % of the little CPU time that the load takes"
+                "even a short window in each turn could cost more than 1 % of the little CPU time that the load takes"
             }
             false => "this computer is too noisy to measure the cost of an event",
         };

@@ -113,8 +113,9 @@ class Workload:
     def from_trace(
         trace: str | os.PathLike[str], machine: Machine | None = None, *, name: str | None = None
     ) -> Workload:
-        """The load recorded in a trace: a trace.dat, a trace of Perfetto, or the text of ftrace or `perf script`. Work
-        is scaled by the speed of the CPU of `machine` that did it. `notes` has remarks on the import."""
+        """The load recorded in a trace: a trace.dat, a trace of Perfetto, or the text of ftrace or `perf script`, alone
+        or in systrace's page or Chrome's JSON. Work is scaled by the speed of the CPU of `machine` that did it. `notes`
+        has remarks on the import."""
     @staticmethod
     def names() -> list[str]:
         """The names of the workloads that come with Equipoise."""

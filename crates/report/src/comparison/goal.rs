@@ -168,7 +168,6 @@ pub(super) fn done(row: &Finding<'_>, index: usize) -> Cell {
     completed.map_or("-".into(), |it| Cell::from(format!("{it:.0}")))
 }
 
-/// The name of the column of [`done`].
 fn done_column(measure: &Measure) -> String {
     let task = measure
         .metric

@@ -181,8 +181,8 @@ pub(super) fn remarks(comparison: &Comparison) -> Vec<String> {
     );
     if comparison.workload.cpu_bound().is_some() {
         remarks.push(
-            "`limit` is the best time that the machine's CPUs allow under any scheduler, followed by the mean as a \
-             multiple of this time."
+            "The column `limit` has the shortest time that the machine's CPUs allow under any scheduler, and in \
+             parentheses the mean as a multiple of this time."
                 .to_owned(),
         );
     }

@@ -21,7 +21,7 @@ use machine::{CpuMask, Machine};
 use policy::About;
 use serde::Serialize;
 
-/// The number of threads that a sentence names.
+/// The largest number of threads that a sentence names.
 const MOST_NAMED: usize = 3;
 
 /// The cause of a thread's loss of time.
@@ -119,7 +119,6 @@ impl Reason {
         self
     }
 
-    /// Adds a sentence.
     fn detail(mut self, sentence: Option<String>) -> Reason {
         self.details.extend(sentence.map(|text| format!("{text}.")));
         self

@@ -10,7 +10,6 @@ const MAX_RT_PRIO: i32 = 100;
 /// The kernel's `DEFAULT_PRIO`, which is the priority of nice 0.
 const DEFAULT_PRIO: i32 = 120;
 
-/// A task.
 #[derive(Clone, Debug)]
 struct Known {
     name: String,

@@ -35,7 +35,6 @@ fn causes(
     item::causes(&explanation, &item::items(&explanation))
 }
 
-/// Is there a cause of this kind?
 fn has(causes: &[Cause], kind: Kind) -> bool {
     causes.iter().any(|cause| cause.kind == kind)
 }

@@ -144,7 +144,7 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Reads the log at `place`, or the newest log in that folder.
+    /// The frame times of the log at `place`, or of the newest log in that folder.
     pub fn new(place: PathBuf) -> Frames {
         Frames {
             place,

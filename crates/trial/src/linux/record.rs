@@ -240,7 +240,6 @@ pub struct TurnRecorder {
     recorder: Recorder,
     /// The windows to record; `None` if the whole turn is recorded.
     windows: Option<Windows>,
-    /// Is the recording kept?
     keeps: bool,
     current: Range<u64>,
     is_open: bool,

@@ -25,7 +25,8 @@ impl Missed {
         self.response.lost_ns().max(self.response.late_ns())
     }
 
-    /// The time after the release of this period for which the thread was still busy with earlier periods, in ns.
+    /// The time from the release of this period until the thread could begin it: while it was still busy with earlier
+    /// periods, and until it woke up, in ns.
     pub fn behind_ns(&self) -> u64 {
         self.response.from.saturating_sub(self.period.released)
     }
