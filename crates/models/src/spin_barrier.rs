@@ -64,18 +64,21 @@ const DONE: usize = 6;
 const WORDS: usize = 7;
 
 impl Setup {
-    /// A thread that first waits for the delay and creates `others` other threads, unless that is 0.
-    fn thread(self, others: u64) -> TaskSpec {
+    /// A thread that begins at `at`, and creates `others` other threads if it comes to that.
+    fn thread(self, others: u64, at: At) -> TaskSpec {
         let thread = Thread {
             setup: self,
             others,
             passed: 0,
-            at: match others {
-                0 => At::Create,
-                _ => At::Delay,
-            },
+            at,
         };
         TaskSpec::new("thread", thread)
+    }
+
+    /// Begins the first step.
+    fn begin(env: &mut Env) {
+        env.shared[BEGAN] = env.now;
+        env.shared[STEP_BEGAN] = env.now;
     }
 
     /// Lets all threads pass a barrier, because the last thread has arrived.
@@ -102,7 +105,7 @@ impl Setup {
 impl Model for Setup {
     fn start(&self, _machine: &Machine) -> Start {
         Start {
-            tasks: vec![self.thread(self.threads - 1)],
+            tasks: vec![self.thread(self.threads - 1, At::Delay)],
             mutexes: 1,
             condvars: 1,
             shared: vec![0; WORDS],
@@ -145,15 +148,20 @@ impl Program for Thread {
                 At::Create if self.others > 0 => {
                     self.others -= 1;
                     if self.others == 0 {
-                        env.shared[BEGAN] = env.now;
-                        env.shared[STEP_BEGAN] = env.now;
+                        Setup::begin(env);
                     }
                     return Op::Fork {
-                        child: Box::new(setup.thread(0)),
+                        child: Box::new(setup.thread(0, At::Compute)),
                         work: CREATE_WORK,
                     };
                 }
-                At::Create => self.at = At::Compute,
+                At::Create => {
+                    // With other threads, the step began before the last one was created.
+                    if setup.threads == 1 {
+                        Setup::begin(env);
+                    }
+                    self.at = At::Compute;
+                }
                 At::Compute if env.shared[OVER] == 1 => return Op::Exit,
                 At::Compute => {
                     self.at = At::Arrive;
@@ -224,6 +232,22 @@ mod tests {
         for spin in ["spin=0", "spin=50", "steps=20"] {
             let rate = rate(&format!("threads=4,{spin}"), 4);
             assert!((38.0..40.1).contains(&rate), "{spin}: {rate}");
+        }
+    }
+
+    /// The delay is no part of the time, whether or not the thread creates others.
+    #[test]
+    fn steps_begin_after_the_delay() {
+        for threads in [1, 2] {
+            let workload = format!("spin-barrier:threads={threads},time=1,delay=2");
+            let kernel = run_named(&workload, 2);
+            assert!(kernel.now >= 3_000_000_000, "{threads}: {}", kernel.now);
+            let rate = kernel.recorder.samples(STEPS)[0];
+            let expected = 10.0 * f64::from(threads);
+            assert!(
+                (0.99 * expected..1.01 * expected).contains(&rate),
+                "{threads}: {rate}"
+            );
         }
     }
 
