@@ -70,6 +70,40 @@ fn first_tasks_are_bound_unless_they_choose() {
     }
 }
 
+/// Measures, remarks and variations of a load that depend on more than its tasks stay if the load is bound.
+#[test]
+fn a_bound_load_keeps_its_properties() {
+    let machine = Machine::find("smp-2x8").unwrap();
+    let bound = |name: &str| bind(load(name).unwrap(), "0");
+    let limited = "busy:group=/box,quota=2";
+    assert!(load(limited).unwrap().limits_groups() && bound(limited).limits_groups());
+    let both = "hackbench+busy:duration=1";
+    let cut = load(both).unwrap().cut_short(&machine);
+    assert!(!cut.is_empty());
+    assert_eq!(bound(both).cut_short(&machine), cut);
+}
+
+/// The runs of AIM7 have evenly spaced numbers of users, wherever and beside whatever it runs.
+#[test]
+fn runs_of_a_wrapped_load_differ_as_those_of_the_load() {
+    let load = |name: &str| load(name).unwrap();
+    let aim7 = "aim7-compute:users=10,users_max=30,part=50,jobs=1";
+    let wrapped = [
+        load(aim7),
+        load(&format!("{aim7},nice=5")),
+        load(&format!("{aim7}+hackbench:groups=1,loops=5")),
+        bind(load(aim7), "0"),
+    ];
+    for workload in wrapped {
+        let users = [0, 1].map(|run| {
+            let of_run = workload.of_run(run, 2).unwrap();
+            let tasks = Kernel::run(&*of_run, 8).tasks;
+            tasks.iter().filter(|(name, _)| name == "user").count()
+        });
+        assert_eq!(users, [15, 25], "{}", workload.name());
+    }
+}
+
 fn end(name: &str, seed: Option<u64>) -> u64 {
     let workload = load(name).unwrap();
     match seed {

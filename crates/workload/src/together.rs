@@ -12,7 +12,7 @@ use std::sync::Arc;
 struct Together {
     name: String,
     description: String,
-    parts: Vec<Box<dyn Workload>>,
+    parts: Vec<Arc<dyn Workload>>,
     metrics: Vec<Metric>,
 }
 
@@ -38,7 +38,7 @@ pub fn together(name: &str, parts: Vec<Box<dyn Workload>>) -> Box<dyn Workload> 
     Box::new(Together {
         name: name.to_owned(),
         description: format!("{} at once", names.join(" and ")),
-        parts,
+        parts: parts.into_iter().map(Arc::from).collect(),
         metrics,
     })
 }
@@ -58,6 +58,22 @@ impl Workload for Together {
 
     fn check(&self, machine: &Machine) -> Result<(), Box<BadInput>> {
         self.parts.iter().try_for_each(|part| part.check(machine))
+    }
+
+    fn of_run(&self, run: u32, count: u32) -> Option<Box<dyn Workload>> {
+        let of_run = self.parts.iter().map(|part| part.of_run(run, count));
+        let of_run: Vec<Option<Box<dyn Workload>>> = of_run.collect();
+        if of_run.iter().all(Option::is_none) {
+            return None;
+        }
+        let parts = self.parts.iter().zip(of_run);
+        let parts = parts.map(|(part, of_run)| of_run.map_or_else(|| part.clone(), Arc::from));
+        Some(Box::new(Together {
+            name: self.name.clone(),
+            description: self.description.clone(),
+            parts: parts.collect(),
+            metrics: self.metrics.clone(),
+        }))
     }
 
     fn limits_groups(&self) -> bool {

@@ -180,5 +180,7 @@ fn a_period_can_be_set_or_switched_off() {
         .output()
         .unwrap();
     assert!(text(&output.stderr).contains("expected THREAD=TIME or THREAD=none"));
-    assert!(stdout(&["workload", "show", &recording]).contains("Periods"));
+    for placed in [recording.clone(), format!("{recording}:nice=5")] {
+        assert!(stdout(&["workload", "show", &placed]).contains("Periods"));
+    }
 }
