@@ -50,8 +50,8 @@ const fn at_speed(ns: u64) -> u64 {
 
 const PARAMS: &[Param] = &[
     param!(users: Count(1..=20_000) = 1100,
-        "the smallest number of users; several runs are spread evenly from here to users_max, and a single run has \
-         a random number"),
+        "the smallest number of users; the runs are spread evenly from here to users_max, and a single run has the \
+         number in the middle"),
     param!(users_max: Count(1..=20_000) = 2000,
         "the largest number of users (default 2000, as in the published averages)"),
     param!(filesystems: Count(1..=1000) = 16,
