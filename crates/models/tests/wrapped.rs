@@ -3,7 +3,7 @@
 use machine::Machine;
 use models::load;
 use workload::fake::{self, Kernel};
-use workload::{bind, with_noise};
+use workload::{Env, Op, TaskSpec, bind, with_noise};
 
 #[test]
 fn each_measures_what_it_measures_alone() {
@@ -70,6 +70,36 @@ fn first_tasks_are_bound_unless_they_choose() {
     }
 }
 
+/// The affinities for which `task` and the tasks that it forks ask, in order.
+fn affinities(mut task: TaskSpec, env: &mut Env, asked: &mut Vec<String>) {
+    loop {
+        match task.program.next(env) {
+            Op::SetAffinity(cpus) => asked.push(cpus.to_string()),
+            Op::Fork { child, .. } => affinities(*child, env, asked),
+            Op::Exit => return,
+            _ => {}
+        }
+    }
+}
+
+/// rt-app's default is the affinity with which it begins.
+#[test]
+fn a_phase_without_cpus_stays_on_the_nodes() {
+    let json = r#"{ "tasks": {
+        "a": { "loop": 1, "phases": { "one": { "cpus": [0, 9], "run": 10 }, "any": { "fork": "b", "run": 10 } } },
+        "b": { "instance": 0, "loop": 1, "phases": { "one": { "cpus": [9], "run": 10 }, "any": { "run": 10 } } } } }"#;
+    let machine = Machine::find("smp-2x8").unwrap();
+    let load = bind(workload::parse("t", "t.json", json, None).unwrap(), "1");
+    assert!(load.check(&machine).is_ok());
+    let start = load.start(&machine);
+    let mut env = Env::new(start.shared, 1, load.metrics());
+    let mut asked = Vec::new();
+    for task in start.tasks {
+        affinities(task, &mut env, &mut asked);
+    }
+    assert_eq!(asked, ["0,9", "8-15", "9", "8-15"]);
+}
+
 /// Measures, remarks and variations of a load that depend on more than its tasks stay if the load is bound.
 #[test]
 fn a_bound_load_keeps_its_properties() {
@@ -86,6 +116,7 @@ fn a_bound_load_keeps_its_properties() {
 /// The runs of AIM7 have evenly spaced numbers of users, wherever and beside whatever it runs.
 #[test]
 fn runs_of_a_wrapped_load_differ_as_those_of_the_load() {
+    let machine = Machine::find("smp-2x8").unwrap();
     let load = |name: &str| load(name).unwrap();
     let aim7 = "aim7-compute:users=10,users_max=30,part=50,jobs=1";
     let wrapped = [
@@ -95,10 +126,10 @@ fn runs_of_a_wrapped_load_differ_as_those_of_the_load() {
         bind(load(aim7), "0"),
     ];
     for workload in wrapped {
+        // The first stream holds a byte for each user.
         let users = [0, 1].map(|run| {
             let of_run = workload.of_run(run, 2).unwrap();
-            let tasks = Kernel::run(&*of_run, 8).tasks;
-            tasks.iter().filter(|(name, _)| name == "user").count()
+            of_run.start(&machine).streams[0].capacity
         });
         assert_eq!(users, [15, 25], "{}", workload.name());
     }

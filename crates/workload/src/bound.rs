@@ -1,7 +1,8 @@
 //! A workload bound to some of the machine's CPUs, as by `numactl --cpunodebind`: its first tasks are bound, and their
-//! children inherit the affinity. The rest of the machine exists but stays idle.
+//! children inherit the affinity. A thread that later asks for all CPUs gets those to which it was bound, because
+//! programs take the affinity with which they begin for all CPUs. The rest of the machine exists but stays idle.
 
-use crate::{CpuBound, Metric, Start, Workload};
+use crate::{CpuBound, Env, Metric, Op, Program, Start, TaskSpec, Workload};
 use machine::input::BadInput;
 use machine::{CpuMask, Machine};
 
@@ -59,10 +60,57 @@ impl Workload for Bound {
 
     fn start(&self, machine: &Machine) -> Start {
         let mut start = self.workload.start(machine);
-        let cpus = self.cpus(machine).expect("check() found the nodes");
-        for task in &mut start.tasks {
-            task.affinity.get_or_insert(cpus);
-        }
+        let nodes = Nodes {
+            all: machine.all_cpus(),
+            cpus: self.cpus(machine).expect("check() found the nodes"),
+        };
+        let tasks = start.tasks.into_iter().map(|mut task| {
+            task.affinity.get_or_insert(nodes.cpus);
+            nodes.task(task)
+        });
+        start.tasks = tasks.collect();
         start
+    }
+}
+
+/// The online CPUs of the machine, and those of the nodes.
+#[derive(Clone, Copy)]
+struct Nodes {
+    all: CpuMask,
+    cpus: CpuMask,
+}
+
+impl Nodes {
+    fn task(self, mut task: TaskSpec) -> TaskSpec {
+        task.program = Box::new(OnNodes {
+            program: task.program,
+            nodes: self,
+        });
+        task
+    }
+}
+
+/// A thread of a workload that is bound to nodes.
+struct OnNodes {
+    program: Box<dyn Program>,
+    nodes: Nodes,
+}
+
+impl Program for OnNodes {
+    fn next(&mut self, env: &mut Env) -> Op {
+        match self.program.next(env) {
+            Op::SetAffinity(cpus) if self.nodes.all.is_subset(&cpus) => {
+                Op::SetAffinity(Box::new(self.nodes.cpus))
+            }
+            Op::Fork { child, work } => Op::Fork {
+                child: Box::new(self.nodes.task(*child)),
+                work,
+            },
+            other => other,
+        }
+    }
+
+    fn end(&mut self, env: &mut Env) {
+        self.program.end(env);
     }
 }
