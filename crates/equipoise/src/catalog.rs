@@ -11,7 +11,7 @@ use policy::Policy;
 use report::{Page, Table};
 use std::path::PathBuf;
 use workload::recording::{Recording, Step, Thread};
-use workload::{Better, Workload};
+use workload::{Better, Param, Workload};
 
 /// Executes `equipoise machine`.
 pub fn machine(action: Catalog, output: &Output) -> Result<(), Error> {
@@ -232,7 +232,12 @@ fn workload_page(name: &str, workload: &dyn Workload) -> Page {
         ]
     });
     let base = name.split(':').next().unwrap_or(name);
-    let params = models::parameters(base).iter().map(|param| {
+    let params: &[Param] = match workload.recording().is_some() || models::are_several(name) {
+        // A recording has no parameters, and each of several loads has its own.
+        true => &[],
+        false => models::parameters(base),
+    };
+    let params = params.iter().map(|param| {
         vec![
             param.name.into(),
             param.show(param.default).into(),
@@ -249,6 +254,7 @@ fn workload_page(name: &str, workload: &dyn Workload) -> Page {
             params.collect(),
         ),
     ]);
+    tables.retain(|table| !table.rows.is_empty());
     Page {
         title: format!("{}: {}", workload.name(), workload.description()),
         notes: duration(workload)

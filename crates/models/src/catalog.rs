@@ -76,13 +76,18 @@ pub fn parameters(name: &str) -> &'static [Param] {
     benchmark(name).map_or(rtapp::PARAMS, |benchmark| benchmark.params)
 }
 
+/// Does `name_or_path` join several workloads with plus signs?
+pub fn are_several(name_or_path: &str) -> bool {
+    name_or_path.contains('+') && !Path::new(name_or_path).exists()
+}
+
 /// The workload `name_or_path`: a benchmark (`sysbench-cpu`), one of this project's rt-app files (`mixed`), or the path
 /// of an rt-app file or a recording. After a colon come its parameters (`sysbench-cpu:threads=5`,
 /// `my.json:duration=2`). Any workload also takes the parameters of a [`Placement`]:
 /// `kbuild:jobs=16,group=/app,nice=5`. Several workloads that are joined by plus signs run at once. The error names the
 /// file and line, or the parameter, and what was expected.
 pub fn load(name_or_path: &str) -> Result<Box<dyn Workload>, Box<BadInput>> {
-    if name_or_path.contains('+') && !Path::new(name_or_path).exists() {
+    if are_several(name_or_path) {
         let parts = name_or_path
             .split('+')
             .map(load)

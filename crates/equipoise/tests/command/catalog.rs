@@ -192,3 +192,15 @@ fn a_workload_is_found_by_what_it_is() {
         has!(said, meant);
     }
 }
+
+/// Each of several workloads takes its own parameters, such as `kbuild:jobs=2+busy:duration=2`.
+#[test]
+fn several_workloads_at_once_have_no_parameters() {
+    for name in ["kbuild+busy", "busy:threads=2+kbuild"] {
+        let said = stdout(&["workload", "show", name]);
+        assert!(
+            said.contains("Metrics") && !said.contains("Parameters"),
+            "{said}"
+        );
+    }
+}
