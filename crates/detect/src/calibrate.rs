@@ -9,7 +9,8 @@ use rustix::io::{read, write};
 use rustix::pipe::pipe;
 use rustix::process::nice;
 use rustix::thread::{
-    CpuSet, clock_nanosleep_absolute, sched_setaffinity, sched_yield, set_current_timer_slack,
+    CpuSet, clock_nanosleep_absolute, sched_getaffinity, sched_setaffinity, sched_yield,
+    set_current_timer_slack,
 };
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::hint::black_box;
@@ -36,8 +37,20 @@ const NS_PER_S: u64 = 1_000_000_000;
 
 /// Adds measurements to `found`, which must describe this computer. Each kind of CPU is measured on its first CPU.
 pub fn calibrate(found: &mut Found) -> io::Result<()> {
+    unbound_afterwards(|| measure_all(found))
+}
+
+/// Lets `what` bind the calling thread to CPUs, and restores the thread's affinity.
+fn unbound_afterwards<T>(what: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let before = sched_getaffinity(None)?;
+    let result = what();
+    sched_setaffinity(None, &before)?;
+    result
+}
+
+fn measure_all(found: &mut Found) -> io::Result<()> {
     let numbers: Vec<usize> = found.cpus.keys().copied().collect();
-    for &number in &numbers {
+    for number in numbers {
         if found.cpus[&number].costs.is_some() {
             continue;
         }
@@ -50,16 +63,17 @@ pub fn calibrate(found: &mut Found) -> io::Result<()> {
         same.for_each(|cpu| cpu.costs = Some(costs));
     }
     found.host_cpus = host::cpus(found)?;
-    // Allow all online CPUs again.
-    pin(&numbers)
+    Ok(())
 }
 
 /// The time of a wakeup and the switch after it on CPU `cpu`, in ns. It is half of a round trip of a byte through two
 /// pipes, without the time of the pipes. The sum does not depend on how the kernel divides the time between the wakeup
 /// and the switch.
 pub fn wakeup_and_switch(cpu: usize) -> io::Result<u64> {
-    pin(&[cpu])?;
-    Ok(ping_pong(cpu, cpu)?.saturating_sub(transfer()?))
+    unbound_afterwards(|| {
+        pin(&[cpu])?;
+        Ok(ping_pong(cpu, cpu)?.saturating_sub(transfer()?))
+    })
 }
 
 fn measure(found: &Found, cpu: usize) -> io::Result<Measured> {
@@ -310,4 +324,24 @@ fn tick(hz: Option<u32>) -> Option<u64> {
     gaps.sort_unstable_by(|a, b| b.cmp(a));
     gaps.truncate(expected);
     (gaps.len() == expected && expected > 0).then(|| median(gaps))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn measurements_leave_the_caller_s_affinity_alone() {
+        let affinity = || sched_getaffinity(None).unwrap();
+        let all = affinity();
+        let cpu = (0..CpuSet::MAX_CPU).find(|&cpu| all.is_set(cpu));
+        let cpu = cpu.unwrap();
+        wakeup_and_switch(cpu).unwrap();
+        assert_eq!(affinity(), all);
+        // The costs of other CPUs are measured on those.
+        pin(&[cpu]).unwrap();
+        let bound = affinity();
+        calibrate(&mut crate::sysfs("/sys".as_ref()).unwrap()).unwrap();
+        assert_eq!(affinity(), bound);
+    }
 }
