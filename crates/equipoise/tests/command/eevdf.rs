@@ -83,3 +83,16 @@ fn heavy_tasks_go_to_fast_cpus() {
     let took = mean(&heavy, "heavy-0/run").max(mean(&heavy, "heavy-1/run"));
     assert!(took < 10_500.0, "{took} us");
 }
+
+/// A thread that is forked 50 ms before the end, and never runs, counts with its age, and not with the time of the whole
+/// run.
+#[test]
+fn a_forked_thread_is_as_old_as_its_fork() {
+    let tasks = r#" "p": { "cpus": [0], "loop": 1, "phases": {
+            "forks": { "loop": 9, "fork": "c", "sleep": 100000 },
+            "last": { "policy": "SCHED_FIFO", "run": 50000, "fork": "c", "runtime": 5000000 } } },
+        "c": { "instance": 0, "loop": 5, "run": 1000 } "#;
+    // The 45 loops of the other threads take a little more than 1 ms each.
+    let period = mean(&run("smp-2", 1, tasks), "c/period");
+    assert!((1900.0..2300.0).contains(&period), "{period} us");
+}

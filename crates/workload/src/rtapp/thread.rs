@@ -174,9 +174,9 @@ impl Thread {
         self.actions = Arc::clone(&self.plan.actions[self.task][self.phase]);
     }
 
-    /// Makes a thread that this thread forks, which inherits the policy, the control group and the affinity.
-    fn forked(&self, task: usize) -> TaskSpec {
-        let thread = Thread {
+    /// Makes a thread that this thread forks at `now`, which inherits the policy, the control group and the affinity.
+    fn forked(&self, task: usize, now: u64) -> TaskSpec {
+        let mut thread = Thread {
             forked: true,
             policy: self.policy,
             group: self.group,
@@ -186,6 +186,8 @@ impl Thread {
             }),
             ..Thread::new(&self.plan, task, 0)
         };
+        // If the run ends before the thread's first loop, the loop has been open since the fork.
+        thread.line.start = now;
         let spec = TaskSpec {
             policy: self.policy,
             affinity: self.affinity.own,
@@ -250,7 +252,7 @@ impl Thread {
         *forks += 1;
         env.shared[word::LIVE] += 1;
         Op::Fork {
-            child: Box::new(self.forked(task)),
+            child: Box::new(self.forked(task, env.now)),
             work: FORK_WORK,
         }
     }
@@ -397,7 +399,7 @@ impl Thread {
             Step::Delay => {
                 self.step = Step::TaskPolicy;
                 self.first = env.shared[word::ZERO] + task.delay;
-                self.line.start = self.first;
+                self.line.start = self.line.start.max(self.first);
                 (task.delay > 0).then_some(Op::SleepUntil { at: self.first })
             }
             Step::TaskPolicy => {
