@@ -202,12 +202,10 @@ pub fn check_sums(kernel: &mut Kernel<'_>) {
 }
 
 fn invariant_broken(kernel: &mut Kernel<'_>, message: String) {
-    if kernel.failure.is_none() {
-        kernel.failure = Some(Error::Invariant {
-            at_ns: kernel.now(),
-            message,
-        });
-    }
+    kernel.fail(Error::Invariant {
+        at_ns: kernel.now(),
+        message,
+    });
 }
 
 /// Checks that every task is in its place, and only there. `places` is overwritten.

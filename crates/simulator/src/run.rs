@@ -1,5 +1,6 @@
 //! The event loop: lets time pass until the workload is done, and returns the outcome.
 
+use crate::abi::layout as abi;
 use crate::check::{check_state, check_sums};
 use crate::events::{Next, What};
 use crate::kernel::Kernel;
@@ -208,11 +209,13 @@ fn end_tasks(kernel: &mut Kernel<'_>) -> Vec<TaskTotals> {
     totals
 }
 
+/// The error for tasks that nothing will wake: the workload's, and the shell, which waits for these.
 fn deadlock(kernel: &Kernel<'_>) -> Error {
+    let is_daemon = |task: &TaskPtr| task.abi.flags.get() & abi::PF_KTHREAD != 0;
     let mut waiting: Vec<String> = kernel
         .tasks
         .iter()
-        .filter(|task| !task.exited.get())
+        .filter(|task| !task.exited.get() && !task.on_rq.get() && !is_daemon(task))
         .map(|task| {
             let (name, what) = (task.label(), task.waits_for.get());
             match task.continuation.get() {

@@ -133,7 +133,7 @@ impl Kernel<'_> {
     }
 
     fn hotplug_error(&mut self, cpu: usize, message: impl Display) {
-        self.failure = Some(Error::Hotplug {
+        self.fail(Error::Hotplug {
             cpu,
             at_ns: self.now(),
             message: message.to_string(),

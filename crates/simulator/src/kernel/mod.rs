@@ -161,12 +161,16 @@ impl<'a> Kernel<'a> {
     #[cold]
     #[inline(never)]
     pub fn task_error(&mut self, task: TaskPtr, message: impl Display) {
-        if self.failure.is_none() {
-            self.failure = Some(Error::Task {
-                task: task.label(),
-                at_ns: self.now(),
-                message: message.to_string(),
-            });
-        }
+        self.fail(Error::Task {
+            task: task.label(),
+            at_ns: self.now(),
+            message: message.to_string(),
+        });
+    }
+
+    /// Ends the run because of `error`, unless it already ends because of another.
+    #[cold]
+    pub fn fail(&mut self, error: Error) {
+        self.failure.get_or_insert(error);
     }
 }

@@ -124,7 +124,7 @@ impl Kernel<'_> {
     fn move_to(&mut self, dsq: OnDsq, task: TaskPtr, flags: u64) {
         match dsq.cpu() {
             Some(cpu) if cpu != task.cpu() => {
-                if self.can_run_on(task, cpu, true) {
+                if self.can_run_on(task, cpu) {
                     self.migrate(task, cpu);
                     self.insert(dsq, task, flags);
                 } else {
@@ -135,11 +135,11 @@ impl Kernel<'_> {
         }
     }
 
-    /// `task_can_run_on_remote_rq()`.
+    /// `task_can_run_on_remote_rq()` for a scheduler's verdict: a CPU that the task may not use is an error.
     #[inline(never)]
-    fn can_run_on(&mut self, task: TaskPtr, cpu: usize, is_error: bool) -> bool {
+    fn can_run_on(&mut self, task: TaskPtr, cpu: usize) -> bool {
         let allowed = task.abi.is_allowed(cpu);
-        if !allowed && is_error {
+        if !allowed {
             self.scheduler_error(format_args!(
                 "SCX_DSQ_LOCAL[_ON] target CPU {cpu} not allowed for {}",
                 task.label()

@@ -86,8 +86,7 @@ impl Kernel<'_> {
         };
         let object = self.loader.object;
         if let Err(error) = self.bpf.reload(object, &globals) {
-            self.failure = Some(Error::Object(error));
-            return;
+            return self.fail(Error::Object(error));
         }
         let this = self.hotplug.online.first().unwrap_or(0);
         self.enter(this);

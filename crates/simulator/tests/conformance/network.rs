@@ -3,6 +3,7 @@
 
 use crate::support::*;
 use machine::{Driver, Machine, Network};
+use simulator::Error;
 use workload::{Direction, Op, Start, StreamKind, Workload};
 
 /// Packets of 1000 bytes that take 1 ms on the link, and `packet_ns` in the softirqs of CPU 1.
@@ -85,6 +86,29 @@ fn exit_of(trace: &Recording, name: &str) -> u64 {
     let mut exits = trace.text.lines().filter(|line| line.contains("Exit"));
     let exit = exits.find(|line| line.contains(name)).unwrap();
     exit.split(' ').next().unwrap().parse().unwrap()
+}
+
+/// A kernel thread that waits for work takes no part in a deadlock.
+#[test]
+fn ksoftirqd_is_not_in_a_deadlock() {
+    let workload = Script(|| Start {
+        tasks: vec![task("a", [Op::Lock(0), Op::Wait { cond: 0, mutex: 0 }])],
+        mutexes: 1,
+        condvars: 1,
+        streams: vec![StreamKind::TcpSocket.holding(10_000)],
+        connections: vec![(0, Direction::Transmit)],
+        ..Start::default()
+    });
+    let (machine, fifo) = (
+        networked(Driver::Napi, 100_000),
+        scheduler(FIFO, "FIFO_OPS"),
+    );
+    let Err(Error::Deadlock { waiting, .. }) = try_run(&machine, &workload, &fifo, &[], None)
+    else {
+        panic!("the run has no deadlock");
+    };
+    assert!(waiting.contains("waits for a condition"), "{waiting}");
+    assert!(!waiting.contains("ksoftirqd"), "{waiting}");
 }
 
 #[test]
