@@ -428,10 +428,17 @@ impl Kernel<'_> {
                 self.cpus[cpu].need_resched = true;
                 Step::Pass
             }
+            // As in Linux, a call that changes nothing leaves the task alone.
+            Op::SetAffinity(mask)
+                if mask.and(&self.machine.all_cpus()) == task.abi.cpus_mask.get() =>
+            {
+                Step::Go
+            }
             Op::SetAffinity(mask) => {
                 self.set_affinity(cpu, task, *mask);
                 Step::Pass
             }
+            Op::SetPolicy(policy) if policy == task.policy.get() => Step::Go,
             Op::SetPolicy(policy) => {
                 self.change_policy(cpu, task, policy);
                 Step::Pass

@@ -281,6 +281,24 @@ fn a_task_that_may_not_stay_moves_to_a_cpu_of_its_new_mask() {
     assert_eq!(ran.tasks("quiescent").len(), 2, "a move is not a sleep");
 }
 
+/// `sched_setaffinity()` and `sched_setattr()` dequeue a task only if they change it.
+#[test]
+fn a_call_that_changes_nothing_leaves_the_task_alone() {
+    let workload = tasks(|| {
+        let affinity = Op::SetAffinity(Box::new(CpuMask::one(0)));
+        let policy = Op::SetPolicy(SchedPolicy::Normal {
+            nice: 0,
+            slice_ns: 0,
+        });
+        [bound("a", 0, [run_for(1), affinity, policy, run_for(1)])]
+    });
+    let ran = run(&machine(2), &workload, &scheduler(EVERYTHING, OPS));
+    for once in ["runnable", "enqueue", "running", "stopping", "quiescent"] {
+        assert_eq!(ran.tasks(once).len(), 1, "{once}");
+    }
+    assert_eq!(ran.tasks("set_cpumask").len(), 0);
+}
+
 #[test]
 fn a_task_under_another_class_is_not_the_schedulers() {
     let workload = tasks(|| {
