@@ -218,7 +218,8 @@ impl Kernel<'_> {
 
     /// `select_fallback_rq()`: an online CPU for `task`, instead of `cpu`: a CPU of the same node if the task may run
     /// on one of that node's online CPUs. If none of the task's CPUs is online, the task may run everywhere from then
-    /// on, as in a system without a cpuset controller in use (`cpuset_cpus_allowed_fallback()`).
+    /// on, as in a system without a cpuset controller in use (`cpuset_cpus_allowed_fallback()`), and gets the first
+    /// CPU, whatever its node.
     pub fn fallback_cpu(&mut self, task: TaskPtr, cpu: usize) -> usize {
         let usable = task.abi.cpus_mask.get().and(&self.hotplug.online);
         let mut nodes = self.machine.nodes().iter();
@@ -228,8 +229,7 @@ impl Kernel<'_> {
             return cpu;
         }
         self.break_affinity(task);
-        let here = node.and_then(|node| node.and(&self.hotplug.online).first());
-        here.or_else(|| self.hotplug.online.first()).unwrap_or(cpu)
+        self.hotplug.online.first().unwrap_or(cpu)
     }
 
     /// The CPU that handles the timers of `cpu`: itself or, if it is offline, an online one (`hrtimers_cpu_dying()`).

@@ -69,9 +69,12 @@ impl Kernel<'_> {
     /// The CPU for a waking or new task, and the enqueue flag that says whether the task's class was asked for one.
     #[inline]
     pub fn select_task_rq(&mut self, task: TaskPtr, prev: usize, wake_flags: u64) -> (usize, u64) {
-        let first_allowed = || task.abi.cpus_mask.get().first().unwrap_or(prev);
         if task.abi.nr_cpus_allowed.get() == 1 {
-            return (self.online_or_fallback(task, first_allowed()), 0);
+            let only = task.abi.cpus_mask.get().first().unwrap_or(prev);
+            return match self.hotplug.online.contains(only) {
+                true => (only, 0),
+                false => (self.fallback_cpu(task, prev), 0),
+            };
         }
         let cpu = match task.class.get() {
             Class::Ext => self.select_cpu_ext(task, prev, wake_flags),
@@ -83,17 +86,8 @@ impl Kernel<'_> {
             true => (cpu, abi::ENQ_CPU_SELECTED),
             false => {
                 self.scx.events.select_cpu_fallback += i64::from(task.class.get() == Class::Ext);
-                let cpu = self.online_or_fallback(task, first_allowed());
-                (cpu, abi::ENQ_CPU_SELECTED)
+                (self.fallback_cpu(task, prev), abi::ENQ_CPU_SELECTED)
             }
-        }
-    }
-
-    #[inline]
-    fn online_or_fallback(&mut self, task: TaskPtr, cpu: usize) -> usize {
-        match self.hotplug.online.contains(cpu) {
-            true => cpu,
-            false => self.fallback_cpu(task, cpu),
         }
     }
 

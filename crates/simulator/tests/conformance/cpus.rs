@@ -1,6 +1,7 @@
 //! CPUs: kicks, idle tracking and choosing among idle CPUs, losing a CPU to a higher class.
 
 use crate::support::*;
+use machine::{CpuMask, Level};
 use native::{Kernel, Object};
 use workload::TaskSpec;
 
@@ -424,4 +425,32 @@ fn threads_of_a_core_share_what_it_can_do() {
     assert_eq!(all_done_ms([(0, 10), (1, 10)]), 16);
     // The shorter task ends after 8 ms; the other then has 5 ms left and the core to itself.
     assert_eq!(all_done_ms([(0, 10), (1, 5)]), 13);
+}
+
+/// `select_fallback_rq()`: a CPU that the task may use, of the node where it last ran.
+#[test]
+fn a_choice_that_is_not_allowed_is_replaced_by_a_cpu_of_the_same_node() {
+    let text = "
+        s32 BPF_STRUCT_OPS(choose, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+        { return wake_flags & SCX_WAKE_FORK ? 3 : 2; }
+        void BPF_STRUCT_OPS(queue, struct task_struct *p, u64 enq_flags)
+        {
+            note(\"enqueue\", p, scx_bpf_task_cpu(p));
+            scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, enq_flags);
+        }";
+    let ops = ".select_cpu = (void *)choose, .enqueue = (void *)queue";
+    let mut machine = machine(4);
+    let nodes = [0, 2].map(|first| (first..first + 2).collect::<CpuMask>());
+    machine.levels.push(Level {
+        name: "PKG",
+        spans: nodes.into(),
+    });
+    let workload = tasks(|| {
+        [TaskSpec {
+            affinity: Some([1, 3].into_iter().collect()),
+            ..task("a", [run_for(1), sleep_for(1), run_for(1)])
+        }]
+    });
+    let ran = run(&machine, &workload, &scheduler(text, ops));
+    assert_eq!(ran.numbers("enqueue"), [3, 3]);
 }

@@ -1,8 +1,10 @@
 //! CPUs that go offline and come online.
 
 use crate::case::{case, config};
-use crate::support::{MS, Script, bound, fifo, machine, run_for, scheduler, task, try_run};
-use machine::{CpuMask, Machine};
+use crate::support::{
+    MS, Recording, Script, bound, fifo, machine, run_for, scheduler, task, try_run,
+};
+use machine::{CpuMask, Level, Machine};
 use policy::Policy;
 use proptest::prelude::*;
 use simulator::{Check, Config, Error, Event, Globals, Trace};
@@ -168,6 +170,41 @@ fn affinity_is_broken_if_none_of_its_cpus_is_online() {
                 *cpu == 2 && *time > 20 * MS || *cpu == 1 && (20 * MS + 1..50 * MS).contains(time);
             assert!(!offline, "{policy}: {name} ran on {cpu} at {time}");
         }
+    }
+}
+
+/// `select_fallback_rq()` looks at the node of the task's CPU first, but not again after it has broken the affinity.
+#[test]
+fn a_task_whose_affinity_is_broken_goes_to_the_first_cpu() {
+    let mut machine = machine(4);
+    let nodes = [0, 2].map(|first| (first..first + 2).collect::<CpuMask>());
+    machine.levels = ["MC", "PKG"]
+        .map(|name| Level {
+            name,
+            spans: nodes.into(),
+        })
+        .into();
+    // The CPUs that the task may use, and the one to which it goes when CPU 3 goes offline.
+    for (allowed, to) in [([3, 3], 0), ([0, 3], 0), ([2, 3], 2)] {
+        let workload = Script(move || Start {
+            tasks: vec![fifo(
+                "a",
+                3,
+                [
+                    run_for(1),
+                    Op::SetAffinity(Box::new(allowed.into_iter().collect())),
+                    run_for(50),
+                ],
+            )],
+            timeline: vec![at(20 * MS, 3, false)],
+            ..Start::default()
+        });
+        let ops = ".cpu_online = (void *)h_online, .cpu_offline = (void *)h_offline";
+        let (scheduler, mut trace) = (scheduler(CALLBACKS, ops), Recording::default());
+        try_run(&machine, &workload, &scheduler, &[], Some(&mut trace)).unwrap();
+        let moves = |line: &&str| line.contains("Migrate { task: (\"a\"");
+        let moved = trace.text.lines().find(moves).unwrap();
+        assert!(moved.contains(&format!("to: {to}")), "{allowed:?}: {moved}");
     }
 }
 
