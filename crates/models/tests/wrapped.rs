@@ -40,6 +40,21 @@ fn groups_of_the_same_path_are_one() {
     assert_eq!(seen, [("a", None, 100), ("b", Some(0), 50)]);
 }
 
+/// A quota counts even if another load has already given its group a weight.
+#[test]
+fn loads_set_their_group_together() {
+    for both in [
+        "busy:group=/a,weight=50+busy:group=/a,quota=2",
+        "busy:group=/a,quota=2+busy:group=/a,weight=50",
+    ] {
+        let groups = load(both).unwrap().start(&fake::machine(4)).groups;
+        assert_eq!(groups.len(), 1);
+        assert_eq!(groups[0].weight, 50, "{both}");
+        let quota_us = groups[0].max.map(|max| max.quota_us);
+        assert_eq!(quota_us, Some(200_000), "{both}");
+    }
+}
+
 #[test]
 fn the_shortest_duration_ends_all() {
     let both = load("mixed:duration=3+spinners:duration=2").unwrap();

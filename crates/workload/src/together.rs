@@ -152,24 +152,24 @@ struct Groups {
 }
 
 impl Groups {
-    /// Adds the groups of a part, and returns the id of each. If several parts have a group, its settings are those of
-    /// the first part in which they are not the defaults.
+    /// Adds the groups of a part, and returns the id of each. If several parts have a group, each of its settings is that
+    /// of the first part in which it is not the default.
     fn join(&mut self, part: Vec<ControlGroup>) -> Vec<GroupId> {
         let mut ids: Vec<GroupId> = Vec::new();
         for group in part {
             let parent = group.parent.map(|parent| ids[parent as usize]);
-            let joined = ControlGroup { parent, ..group };
-            let is_it =
-                |known: &ControlGroup| (&known.name, known.parent) == (&joined.name, parent);
+            let is_it = |known: &ControlGroup| (&known.name, known.parent) == (&group.name, parent);
             let known = self.all.iter().position(is_it);
             let id = known.unwrap_or_else(|| {
-                self.all
-                    .push(ControlGroup::new(joined.name.clone(), parent));
+                self.all.push(ControlGroup::new(group.name.clone(), parent));
                 self.all.len() - 1
             });
-            if self.all[id] == ControlGroup::new(joined.name.clone(), parent) {
-                self.all[id] = joined;
+            let joined = &mut self.all[id];
+            if joined.weight == ControlGroup::WEIGHT {
+                joined.weight = group.weight;
             }
+            joined.max = joined.max.or(group.max);
+            joined.idle |= group.idle;
             ids.push(id as GroupId);
         }
         ids
