@@ -306,6 +306,28 @@ mod tests {
         );
     }
 
+    /// A thread that runs at the end of the run has had CPU time since the last tick, too.
+    #[test]
+    fn cpu_time_counts_to_the_end() {
+        let json = r#"{ "global": { "duration": 1 },
+            "tasks": { "a": { "loop": -1, "run": 100000, "cpu_time": "more" } } }"#;
+        let workload = workload::parse("a", "a.json", json, None).unwrap();
+        let machine = Machine {
+            hz: 10,
+            ..Machine::find("smp-2").unwrap()
+        };
+        let scheduler = Scheduler::policy("eevdf").unwrap();
+        let measured = run(workload.as_ref(), &machine, &scheduler);
+        let found = metrics(workload.as_ref(), &machine);
+        let metric = found.iter().position(|it| it.name == "a/cpu_time");
+        let seconds = measured.means(metric.unwrap()).unwrap()[0];
+        let of_thread = measured.threads()[0].cpu_ns as f64 / 1e9;
+        assert!(
+            (seconds - of_thread).abs() < 1e-6,
+            "{seconds} and {of_thread} s"
+        );
+    }
+
     #[test]
     fn memory_takes_time_only_where_a_machine_describes_it() {
         let workload = models::load("hackbench:groups=1,loops=10").unwrap();

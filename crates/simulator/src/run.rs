@@ -189,16 +189,11 @@ fn end_tasks(kernel: &mut Kernel<'_>) -> Vec<TaskTotals> {
     }
     let mut totals = Vec::with_capacity(tasks.len());
     for task in tasks {
-        let entity = &task.abi.se;
         let runs = kernel.cpus[task.cpu()].curr == Some(task);
-        let since = match runs {
-            true => kernel.update_rq_clock(task.cpu()) - entity.exec_start.get(),
-            false => 0,
-        };
         let waits = task.on_rq.get() && !runs && !kernel.is_throttled(task);
         totals.push(TaskTotals {
             name: task.name.to_string(),
-            cpu_ns: entity.sum_exec_runtime.get() + since,
+            cpu_ns: kernel.cpu_time(task),
             longest_wait_ns: match task.class.get() {
                 Class::Dl => 0,
                 Class::Rt | Class::Ext => task.longest_wait.get(),

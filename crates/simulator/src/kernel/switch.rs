@@ -269,4 +269,14 @@ impl Kernel<'_> {
         }
         delta
     }
+
+    /// The CPU time that `task` has had until now, in ns, including the time since the last [`Kernel::update_curr`].
+    pub fn cpu_time(&mut self, task: TaskPtr) -> u64 {
+        let (cpu, entity) = (task.cpu(), &task.abi.se);
+        let since = match self.cpus[cpu].curr == Some(task) {
+            true => self.update_rq_clock(cpu) - entity.exec_start.get(),
+            false => 0,
+        };
+        entity.sum_exec_runtime.get() + since
+    }
 }

@@ -174,12 +174,12 @@ impl Kernel<'_> {
 
     /// Ends the program of `task`, because the run ends before the task exits.
     pub fn end_program(&mut self, task: TaskPtr) {
-        let (now, cpu) = (self.now(), task.cpu());
+        let (now, cpu, cpu_time) = (self.now(), task.cpu(), self.cpu_time(task));
         let env = &mut self.programs.env;
         env.now = now;
         env.cpu = cpu;
         env.woken_at = task.woken_at.get();
-        env.cpu_time = task.abi.se.sum_exec_runtime.get();
+        env.cpu_time = cpu_time;
         task.program.borrow_mut().end(env);
         if env.periods.as_ref().is_some_and(|list| !list.is_empty()) {
             self.trace_periods(cpu, task);
