@@ -96,3 +96,16 @@ fn a_forked_thread_is_as_old_as_its_fork() {
     let period = mean(&run("smp-2", 1, tasks), "c/period");
     assert!((1900.0..2300.0).contains(&period), "{period} us");
 }
+
+/// A call that changes the affinity, the policy or the group of a thread loses none of its CPU time, whatever its class.
+#[test]
+fn a_thread_that_changes_itself_has_had_its_cpu_time() {
+    for policy in ["SCHED_OTHER", "SCHED_FIFO"] {
+        let tasks = format!(
+            r#" "a": {{ "policy": "{policy}", "loop": -1, "cpu_time": "more", "phases": {{
+                "bound": {{ "cpus": [0], "run": 1000 }}, "free": {{ "cpus": [0, 1], "run": 1000 }} }} }} "#
+        );
+        let seconds = mean(&run("smp-2", 1, &tasks), "a/cpu_time");
+        assert!((0.99..1.001).contains(&seconds), "{policy}: {seconds} s");
+    }
+}

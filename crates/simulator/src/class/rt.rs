@@ -65,11 +65,16 @@ impl Kernel<'_> {
         self.rt.queued += 1;
     }
 
+    /// `dequeue_task_rt()`: the task sleeps, or is dequeued to be changed or moved.
     #[inline(never)]
     pub fn dequeue_rt(&mut self, task: TaskPtr) {
+        let cpu = task.cpu();
+        if self.cpus[cpu].curr == Some(task) {
+            self.update_curr(cpu, task);
+        }
         self.uclamp.remove(task);
-        self.count_rt(task.cpu(), -1);
-        self.unqueue_rt(task.cpu(), task);
+        self.count_rt(cpu, -1);
+        self.unqueue_rt(cpu, task);
     }
 
     fn unqueue_rt(&mut self, cpu: usize, task: TaskPtr) {
