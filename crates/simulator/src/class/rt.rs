@@ -1,7 +1,7 @@
 //! The real-time class: fixed priorities, and FIFO or round robin among tasks of one priority.
 
 use crate::kernel::Kernel;
-use crate::kernel::task::TaskPtr;
+use crate::kernel::task::{Class, TaskPtr};
 use workload::SchedPolicy;
 
 /// `RR_TIMESLICE`, include/linux/sched/rt.h, in ns.
@@ -125,6 +125,20 @@ impl Kernel<'_> {
     pub fn set_next_rt(&mut self, cpu: usize, task: TaskPtr) {
         self.unqueue_rt(cpu, task);
         refill(task);
+        self.push_rt_tasks(cpu);
+    }
+
+    /// `push_rt_tasks()`: sends the tasks that wait on `cpu` to CPUs whose tasks are less urgent.
+    fn push_rt_tasks(&mut self, cpu: usize) {
+        let pushable = |task: &TaskPtr| task.abi.nr_cpus_allowed.get() > 1;
+        while let Some(task) = self.cpus[cpu].rt.iter().copied().find(pushable)
+            && let Some(to) = self.find_lowest_rq(task, cpu)
+        {
+            self.dequeue_rt(task);
+            self.set_task_cpu(task, to);
+            self.enqueue_rt(task);
+            self.check_preempt(task);
+        }
     }
 
     #[inline(never)]
@@ -152,28 +166,45 @@ impl Kernel<'_> {
     /// there, the CPU with the least urgent task.
     #[inline(never)]
     pub fn select_cpu_rt(&mut self, task: TaskPtr, prev: usize) -> usize {
-        let urgency = |kernel: &Self, cpu: usize| match kernel.cpus[cpu].curr {
-            Some(curr) if curr.class.get() <= crate::kernel::task::Class::Rt => curr.abi.prio.get(),
-            Some(_) => i32::MAX - 1,
-            None => i32::MAX,
-        };
         let allowed = &task.abi.cpus_mask.get().and(&self.hotplug.online);
-        if allowed.contains(prev) && urgency(self, prev) > task.abi.prio.get() {
+        if allowed.contains(prev) && self.running_prio(prev) > task.abi.prio.get() {
             return prev;
         }
+        self.find_lowest_rq(task, prev).unwrap_or(prev)
+    }
+
+    /// The priority of the task that runs on `cpu`; a task below the class counts as one of the least priority, and an
+    /// idle CPU as less.
+    fn running_prio(&self, cpu: usize) -> i32 {
+        match self.cpus[cpu].curr {
+            Some(curr) if curr.class.get() <= Class::Rt => curr.abi.prio.get(),
+            Some(_) => i32::MAX - 1,
+            None => i32::MAX,
+        }
+    }
+
+    /// `find_lowest_rq()`: the allowed CPU whose most urgent task, which runs or waits there, is the least urgent, if
+    /// that task is less urgent than `task`.
+    fn find_lowest_rq(&self, task: TaskPtr, prev: usize) -> Option<usize> {
+        let highest = |cpu: usize| {
+            let state = &self.cpus[cpu];
+            let waiting = state.dl.front().or(state.rt.front());
+            let waiting = waiting.map_or(i32::MAX, |task| task.abi.prio.get());
+            self.running_prio(cpu).min(waiting)
+        };
         let this = self.this_cpu();
+        let allowed = &task.abi.cpus_mask.get().and(&self.hotplug.online);
         allowed
             .iter()
             .max_by_key(|&cpu| {
                 (
-                    urgency(self, cpu),
+                    highest(cpu),
                     cpu == prev,
                     cpu == this,
                     self.cpus[cpu].cache == self.cpus[prev].cache,
                 )
             })
-            .filter(|&cpu| urgency(self, cpu) > task.abi.prio.get())
-            .unwrap_or(prev)
+            .filter(|&cpu| highest(cpu) > task.abi.prio.get())
     }
 
     /// `pull_rt_task()`: pulls the most urgent waiting task that may run here, if that task is more urgent than the RT

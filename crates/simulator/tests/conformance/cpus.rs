@@ -3,7 +3,7 @@
 use crate::support::*;
 use machine::{CpuMask, Level};
 use native::{Kernel, Object};
-use workload::TaskSpec;
+use workload::{Op, SchedPolicy, TaskSpec};
 
 /// A scheduler with one queue for all tasks, which places each task on CPU 0 first. `after` is executed when a task has
 /// been queued.
@@ -425,6 +425,37 @@ fn threads_of_a_core_share_what_it_can_do() {
     assert_eq!(all_done_ms([(0, 10), (1, 10)]), 16);
     // The shorter task ends after 8 ms; the other then has 5 ms left and the core to itself.
     assert_eq!(all_done_ms([(0, 10), (1, 5)]), 13);
+}
+
+/// `push_rt_tasks()`: a real-time task that is preempted goes at once to a CPU whose task is less urgent, and does not
+/// wait until that CPU reschedules.
+#[test]
+fn a_preempted_real_time_task_is_pushed() {
+    for hog in [false, true] {
+        let workload = tasks(|| {
+            let both = Op::SetAffinity(Box::new(CpuMask::first_n(2)));
+            let low = TaskSpec {
+                policy: SchedPolicy::Fifo { priority: 10 },
+                ..bound("low", 0, [run_for(1), both, run_for(50)])
+            };
+            let hog = bound("hog", 1, [run_for(if hog { 100 } else { 0 })]);
+            // The shell creates the task last that keeps the CPU.
+            [fifo("high", 0, [sleep_for(10), run_for(20)]), hog, low]
+        });
+        let mut recording = Recording::default();
+        let scheduler = scheduler(FIFO, "FIFO_OPS");
+        try_run(
+            &machine(2),
+            &workload,
+            &scheduler,
+            &[],
+            Some(&mut recording),
+        )
+        .unwrap_or_else(|error| panic!("{error}"));
+        let ends = recording.ends();
+        let (_, low) = ends.iter().find(|(name, _)| name == "low").unwrap();
+        assert_eq!(low / MS, 51, "beside a hog: {hog}");
+    }
 }
 
 /// `select_fallback_rq()`: a CPU that the task may use, of the node where it last ran.
