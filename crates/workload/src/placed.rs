@@ -273,7 +273,7 @@ impl Workload for Placed {
                 "workload `{}`: {} has none of the CPUs {cpus}",
                 self.name, machine.name
             );
-            let expected = format!("expected CPUs from 0 to {}", machine.cpus.len() - 1);
+            let expected = format!("expected some of CPUs {}", machine.all_cpus());
             return Err(Box::new(BadInput::whole(message, expected)));
         }
         self.workload.check(machine)
@@ -500,7 +500,17 @@ mod tests {
             assert!(error.message().contains(message), "{error}");
             assert!(error.expected().contains(expected), "{}", error.expected());
         }
-        let far = busy("cpus=9").unwrap().check(&crate::fake::machine(4));
-        assert!(far.unwrap_err().message().contains("none of the CPUs 9"));
+        // Offline CPUs are no CPUs that a load could use.
+        let machine = Machine {
+            offline: CpuMask::one(1),
+            ..crate::fake::machine(4)
+        };
+        for cpus in [1, 9] {
+            let load = busy(&format!("cpus={cpus}")).unwrap();
+            let error = load.check(&machine).unwrap_err();
+            let message = format!("none of the CPUs {cpus}");
+            assert!(error.message().contains(&message), "{error}");
+            assert_eq!(error.expected(), "expected some of CPUs 0,2-3");
+        }
     }
 }
