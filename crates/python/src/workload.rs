@@ -4,7 +4,7 @@ use crate::assignments;
 use crate::error::{bad, bad_input};
 use crate::table::{Columns, Table};
 use ::machine::Machine as Simulated;
-use ::machine::input::{self, BadInput};
+use ::machine::input;
 use ::trace::import;
 use ::workload::{Metric, Start, Workload as Load};
 use lab::Described;
