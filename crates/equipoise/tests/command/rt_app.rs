@@ -54,8 +54,8 @@ pub fn shares_are_by_weight(policy: &str, runs: &str, tolerance: f64) {
         .unwrap();
     }
     let result = run("smp-2", 20, &tasks, policy, runs);
-    // A step of work takes longer if turns of other tasks fall into it, on average in proportion to
-    // the task's share.
+    // Turns of other tasks fall into a step of work, so on average it takes the longer, the smaller the
+    // task's share is.
     let total: f64 = LEVELS.iter().map(|(_, weight)| weight).sum();
     for (index, (nice, weight)) in LEVELS.iter().enumerate() {
         let part = 200.0 / mean(&result, &format!("loop{index}/run"));

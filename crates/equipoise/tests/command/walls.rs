@@ -1,4 +1,4 @@
-//! A stranger's file does not reach other files, processes, and the readers of results.
+//! A stranger's file does not reach other files or processes, and does not act on the readers of results.
 
 use crate::common::{command, text, words};
 use crate::foreign::fifo;
