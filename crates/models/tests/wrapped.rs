@@ -3,7 +3,7 @@
 use machine::Machine;
 use models::load;
 use workload::fake::{self, Kernel};
-use workload::{bind, with_noise};
+use workload::{Workload, bind, with_noise};
 
 #[test]
 fn each_measures_what_it_measures_alone() {
@@ -97,4 +97,35 @@ fn runs_differ_by_the_seed_only_and_by_little() {
             assert!(ns > exact && ns < most, "{name}: {ns}, exactly {exact}");
         }
     }
+}
+
+#[test]
+fn a_changed_workload_keeps_the_properties_of_the_workload() {
+    let of = |name: &str| -> [Box<dyn Workload>; 3] {
+        let both = format!("{name}+busy");
+        [
+            load(name).unwrap(),
+            load(&both).unwrap(),
+            bind(load(name).unwrap(), "1"),
+        ]
+    };
+    for limited in of("busy:group=/app,quota=0.5") {
+        assert!(limited.limits_groups());
+        assert!(with_noise(&*limited, 1).limits_groups());
+    }
+    // The number of users depends on the run.
+    let [alone, together, bound] = of("aim7-short:users=10,users_max=100,jobs=1,part=100");
+    for varied in [alone, together] {
+        let end = |run| Kernel::run(&*varied.of_run(run, 2).unwrap(), 64).now;
+        assert!(end(0) < end(1));
+    }
+    let machine = Machine::find("smp-2x8").unwrap();
+    let tasks = bound.of_run(0, 2).unwrap().start(&machine).tasks;
+    assert_eq!(tasks[0].affinity, Some(machine.nodes()[1]));
+    for same in of("hackbench") {
+        assert!(same.of_run(0, 2).is_none());
+    }
+    let whole = load("sysbench-cpu:requests=1").unwrap();
+    assert!(with_noise(&*whole, 1).cpu_bound().is_some());
+    assert!(bind(whole, "1").cpu_bound().is_none());
 }

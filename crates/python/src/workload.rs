@@ -4,9 +4,9 @@ use crate::assignments;
 use crate::error::{bad, bad_input};
 use crate::table::{Columns, Table};
 use ::machine::Machine as Simulated;
-use ::machine::input::{self, BadInput};
+use ::machine::input;
 use ::trace::import;
-use ::workload::{CpuBound, Metric, Start, Workload as Load};
+use ::workload::{Metric, Start, Workload as Load};
 use lab::Described;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -296,12 +296,8 @@ impl Load for Shared {
         self.0.metrics()
     }
 
-    fn cpu_bound(&self) -> Option<CpuBound> {
-        self.0.cpu_bound()
-    }
-
-    fn check(&self, machine: &Simulated) -> Result<(), Box<BadInput>> {
-        self.0.check(machine)
+    fn inner(&self) -> Option<&dyn Load> {
+        Some(&*self.0)
     }
 
     fn of_run(&self, run: u32, count: u32) -> Option<Box<dyn Load>> {

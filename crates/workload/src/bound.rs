@@ -1,7 +1,7 @@
 //! A workload bound to some of the machine's CPUs, as by `numactl --cpunodebind`: its first tasks are bound, and their
 //! children inherit the affinity. The rest of the machine exists but stays idle.
 
-use crate::{Metric, Start, Workload};
+use crate::{CpuBound, Metric, Start, Workload};
 use machine::input::BadInput;
 use machine::{CpuMask, Machine};
 
@@ -38,13 +38,22 @@ impl Workload for Bound {
         self.workload.metrics()
     }
 
-    fn notes(&self) -> Vec<String> {
-        self.workload.notes()
+    fn inner(&self) -> Option<&dyn Workload> {
+        Some(&*self.workload)
+    }
+
+    /// The nodes have less than the machine has.
+    fn cpu_bound(&self) -> Option<CpuBound> {
+        None
     }
 
     fn check(&self, machine: &Machine) -> Result<(), Box<BadInput>> {
         self.cpus(machine)?;
         self.workload.check(machine)
+    }
+
+    fn of_run(&self, run: u32, count: u32) -> Option<Box<dyn Workload>> {
+        Some(bind(self.workload.of_run(run, count)?, &self.nodes))
     }
 
     fn start(&self, machine: &Machine) -> Start {

@@ -62,35 +62,41 @@ pub trait Workload: Send + Sync {
     fn description(&self) -> &str;
     /// The metrics of a run, which are the same for every run; [`Recorder::record`] takes indices into this list.
     fn metrics(&self) -> &[Metric];
+    /// The workload that this one changes, if it is such a wrapper. The methods below, except
+    /// [`Workload::of_run`] and [`Workload::start`], ask that workload by default.
+    fn inner(&self) -> Option<&dyn Workload> {
+        None
+    }
     /// The total and the parallelism of CPU-bound work, from which the best possible time on a machine follows. `None`
     /// if factors other than CPU throughput decide the time.
     fn cpu_bound(&self) -> Option<CpuBound> {
-        None
+        self.inner()?.cpu_bound()
     }
     /// Can the workload run on `machine`? The error says why it cannot, such as a CPU that the machine lacks.
     /// [`Workload::start`] may be called only if it can run.
-    fn check(&self, _machine: &Machine) -> Result<(), Box<BadInput>> {
-        Ok(())
+    fn check(&self, machine: &Machine) -> Result<(), Box<BadInput>> {
+        self.inner().map_or(Ok(()), |inner| inner.check(machine))
     }
     /// The workload that replaces this workload in run `run` (from 0) of `count`, if runs differ in more than the seed.
     fn of_run(&self, _run: u32, _count: u32) -> Option<Box<dyn Workload>> {
         None
     }
     /// The metrics of parts without a duration that are ended by the duration of another part.
-    fn cut_short(&self, _machine: &Machine) -> Vec<MetricId> {
-        Vec::new()
+    fn cut_short(&self, machine: &Machine) -> Vec<MetricId> {
+        self.inner()
+            .map_or_else(Vec::new, |inner| inner.cut_short(machine))
     }
     /// Does any of the workload's control groups have a `cpu.max`?
     fn limits_groups(&self) -> bool {
-        false
+        self.inner().is_some_and(|inner| inner.limits_groups())
     }
     /// Sentences about the workload's parts that are not simulated.
     fn notes(&self) -> Vec<String> {
-        Vec::new()
+        self.inner().map_or_else(Vec::new, |inner| inner.notes())
     }
     /// The recording to replay, if any.
     fn recording(&self) -> Option<&recording::Recording> {
-        None
+        self.inner()?.recording()
     }
     /// Makes a fresh instance of the workload. `machine` provides facts that a real program queries, such as the number
     /// of CPUs.

@@ -13,9 +13,7 @@
 use crate::cpu_time::{self, Account};
 use crate::group::{Bandwidth, ControlGroup, GroupId};
 use crate::params::nanoseconds;
-use crate::{
-    Better, CpuBound, Env, Metric, MetricId, Op, Program, SchedPolicy, Start, TaskSpec, Workload,
-};
+use crate::{Better, CpuBound, Env, Metric, Op, Program, SchedPolicy, Start, TaskSpec, Workload};
 use machine::input::{self, BadInput};
 use machine::{CpuMask, Machine};
 use std::sync::Arc;
@@ -255,6 +253,10 @@ impl Workload for Placed {
         &self.metrics
     }
 
+    fn inner(&self) -> Option<&dyn Workload> {
+        Some(&*self.workload)
+    }
+
     fn cpu_bound(&self) -> Option<CpuBound> {
         // A quota or a restriction to some CPUs leaves less than the machine has.
         let is_whole = self.placement.cpus.is_none() && self.placement.quota.is_none();
@@ -286,16 +288,8 @@ impl Workload for Placed {
         }))
     }
 
-    fn cut_short(&self, machine: &Machine) -> Vec<MetricId> {
-        self.workload.cut_short(machine)
-    }
-
     fn limits_groups(&self) -> bool {
         self.placement.quota.is_some() || self.workload.limits_groups()
-    }
-
-    fn notes(&self) -> Vec<String> {
-        self.workload.notes()
     }
 
     fn start(&self, machine: &Machine) -> Start {

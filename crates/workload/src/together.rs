@@ -12,7 +12,7 @@ use std::sync::Arc;
 struct Together {
     name: String,
     description: String,
-    parts: Vec<Box<dyn Workload>>,
+    parts: Vec<Arc<dyn Workload>>,
     metrics: Vec<Metric>,
 }
 
@@ -38,7 +38,7 @@ pub fn together(name: &str, parts: Vec<Box<dyn Workload>>) -> Box<dyn Workload> 
     Box::new(Together {
         name: name.to_owned(),
         description: format!("{} at once", names.join(" and ")),
-        parts,
+        parts: parts.into_iter().map(Arc::from).collect(),
         metrics,
     })
 }
@@ -58,6 +58,25 @@ impl Workload for Together {
 
     fn check(&self, machine: &Machine) -> Result<(), Box<BadInput>> {
         self.parts.iter().try_for_each(|part| part.check(machine))
+    }
+
+    fn of_run(&self, run: u32, count: u32) -> Option<Box<dyn Workload>> {
+        let of_run: Vec<_> = self
+            .parts
+            .iter()
+            .map(|part| part.of_run(run, count))
+            .collect();
+        of_run.iter().any(Option::is_some).then(|| {
+            let parts = of_run.into_iter().zip(&self.parts);
+            let changed =
+                parts.map(|(changed, part)| changed.map_or_else(|| part.clone(), Arc::from));
+            Box::new(Together {
+                name: self.name.clone(),
+                description: self.description.clone(),
+                parts: changed.collect(),
+                metrics: self.metrics.clone(),
+            }) as Box<dyn Workload>
+        })
     }
 
     fn limits_groups(&self) -> bool {
