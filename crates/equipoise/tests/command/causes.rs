@@ -451,7 +451,7 @@ fn all_cpus_busy_with_equal_threads() {
 
 /// All threads are bound to one CPU, and the other CPUs idle.
 #[test]
-fn the_other_cpu_of_its_affinity_idled() {
+fn cpus_outside_its_affinity_idled() {
     let tasks = r#""hog": { "instance": 3, "run": 200000, "loop": 1, "cpus": [2] },
         "ui": { "run": 1000, "timer": { "ref": "u", "period": 10000 }, "loop": 20, "cpus": [2] }"#;
     let case = Case::of_load("smp-8", &load(tasks, TO_THE_END), "eevdf", "ui");
