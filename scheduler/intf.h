@@ -25,7 +25,7 @@
 struct machine {
 	/* The time between ticks, in ns. */
 	__u64 tick_ns;
-	/* CPUs are numbered 0..nr_cpus. */
+	/* CPUs are numbered from 0 to nr_cpus - 1. */
 	__u32 nr_cpus;
 	/* Whether Linux's schedutil adds a margin, and the utilization by other classes and interrupts, to a
 	 * request. */

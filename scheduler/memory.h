@@ -13,7 +13,7 @@
 #define simulated_write_global(line)
 #define simulated_lock_rqs(a, b)
 #define simulated_unlock_rqs()
-/* Stops the simulation at a limit that only this scheduler has. In Linux, a loaded scheduler continues instead. */
+/* Stops the simulation at a limit that the kernel does not have. In Linux, a loaded scheduler continues instead. */
 #define simulated_error(...)
 #else
 #define simulated_error(...) scx_bpf_error(__VA_ARGS__)

@@ -8,7 +8,7 @@
 #define __EQUIPOISE_POLICY_H
 
 #ifndef SCHEDULER_SETTINGS
-#error "main.bpf.c says where its scheduler's settings are, before it includes anything"
+#error "SCHEDULER_SETTINGS is undefined: expected the path of the scheduler's settings.def"
 #endif
 
 #define NS(...)
@@ -68,8 +68,8 @@ enum policy_option {
 /* The switches and choices are constant, so the verifier drops the code that they exclude. */
 const volatile struct policy policy;
 /*
- * The values that may change while the scheduler runs, one word at a time. No other variable is in their cache
- * lines.
+ * The values that may change while the scheduler runs, one word at a time. They begin a cache line, so that no
+ * variable before them shares one with them.
  */
 volatile struct tunables tunables __attribute__((aligned(64)));
 

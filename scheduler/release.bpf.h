@@ -2,8 +2,9 @@
 /*
  * When a higher class takes a CPU, the tasks in its local queue go back through ops.enqueue(), so that other CPUs
  * can take them. Before Linux 6.19 only ops.cpu_release() may reenqueue them. Later kernels allow that anywhere,
- * and warn about a scheduler that has the op. In these kernels the loader leaves out the op, and the program at
- * sched_switch does the op's work, even for an idle CPU, for which the kernel does not call the op.
+ * and warn about a scheduler that has the op. In these kernels the loader leaves out the op of a scheduler that
+ * includes this file, and the scheduler's program at sched_switch does the op's work, even for an idle CPU, for
+ * which the kernel does not call the op.
  */
 #ifndef __EQUIPOISE_RELEASE_H
 #define __EQUIPOISE_RELEASE_H

@@ -39,7 +39,7 @@ static __always_inline u64 srr(u64 x, u32 shift)
 	return (x + (1ULL << (shift - 1))) >> shift;
 }
 
-/* @delta * @weight / w, for @inv_weight = 2^32 / w. Valid for a @delta of hours. */
+/* @delta * @weight / w, for @inv_weight = 2^32 / w. Valid for a @delta of minutes. */
 static __always_inline u64 calc_delta(u64 delta, u32 weight, u32 inv_weight)
 {
 	u64 tmp = delta * weight;

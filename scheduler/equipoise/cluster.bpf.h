@@ -75,7 +75,7 @@ struct cluster {
 	u32 running[CLUSTER_CPUS];
 	/* The part of each of these weights that the cluster's clock counts. */
 	u32 counted[CLUSTER_CPUS];
-	/* Immutable. */
+	/* Immutable, unless a frequency limit changes. */
 	u32 nr_cpus __attribute__((aligned(64)));
 	/* The number of hardware threads of the cluster's cores, including those that have not joined yet. */
 	u32 promised;
@@ -84,9 +84,7 @@ struct cluster {
 	 */
 	u32 full_capacity;
 	u32 limit;
-	/*
-	 * The capacity that the limit leaves. This field and the next three change when any cluster's limit does.
-	 */
+	/* The capacity that the limit leaves. */
 	u32 capacity;
 	/* The number of clusters that are faster. */
 	u32 slowness;

@@ -17,9 +17,10 @@
  * is worth (A. Chandra et al., "Surplus Fair Scheduling", OSDI 2000; level.h). All entities of a queue can then
  * advance at the rate of its clock.
  *
- * Context: any CPU may change a clock; each change is one atomic addition, so none is lost. A CPU that reads the
+ * Context: any CPU may change a clock. Its time, its weight and the debtors' weight change atomically, so no change
+ * is lost; of changes of the debtors' mean time at the same instant, only the last counts. A CPU that reads the
  * clock between two changes that belong together sees an error of no more than these changes. A task's entity is
- * changed by the CPU that runs it or holds its lock. This file uses no kfuncs, so that the tests can run it
+ * changed by the CPU that runs the task or holds its lock. This file uses no kfuncs, so that the tests can run it
  * natively, with threads.
  */
 #ifndef __EQUIPOISE_FAIR_H
@@ -29,7 +30,7 @@
 
 /* Weights are in 1024ths of the kernel's: nice 0 is 1 << WEIGHT_SHIFT, and its virtual time passes like time. */
 #define WEIGHT_SHIFT 20
-/* More service than anything is ever owed, in ns; keeps products within 64 bits. */
+/* The bound of every lag, in ns; keeps products within 64 bits. */
 #define MOST_SERVICE NSEC_PER_SEC
 /* Stands for no task: larger than any virtual time. */
 #define NO_VTIME ~0ULL
@@ -148,7 +149,8 @@ static __always_inline void advance(struct clock *clock, u64 work)
 		dismiss_debtors(clock);
 }
 
-/* Changes the weight of @e, but not its lag. If several CPUs do so at once, the sum agrees with the last change. */
+/* Changes the weight of @e, but not its vtime. If several CPUs do so at once, the sum agrees with the last change.
+ */
 static __always_inline void set_weight(struct clock *clock, struct entity *e, u64 weight)
 {
 	u64 before = __sync_lock_test_and_set(&e->weight, weight);

@@ -5,8 +5,8 @@
  *
  *	[PATCH 00/11] track CPU utilization, Vincent Guittot, 2018-06-28
  *
- * Without a governor that follows requests, or if all CPUs are to stay at their highest frequency,
- * this code costs nothing.
+ * Without a governor that follows requests, or if all CPUs are to stay at their highest frequency, none of these
+ * functions runs except note_boost().
  */
 #ifndef __EQUIPOISE_FOLLOW_H
 #define __EQUIPOISE_FOLLOW_H
@@ -22,8 +22,8 @@
  * Utilization of a CPU's fair tasks. Unless power comes first, it is the CPU's full capacity if tasks wait for the
  * CPU, or if the CPU recently ran a task that another task had woken or created.
  *
- * Only a part of what waiting tasks need counts as utilization yet. schedutil uses the average of runnable tasks
- * for that ("sched/fair, cpufreq: Introduce 'runnable boosting'", Linux 6.5).
+ * Utilization counts only a part of what waiting tasks need. For these tasks, schedutil uses the average of
+ * runnable tasks ("sched/fair, cpufreq: Introduce 'runnable boosting'", Linux 6.5).
  *
  * Tasks that others woke are links of a chain: while one runs, the tasks that wait for it sleep, so
  * all of them look light, and the lighter the slower they run. The threads of streamcluster wait for each other at

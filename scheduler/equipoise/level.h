@@ -225,8 +225,8 @@ __noinline bool find_machine_worth(u64 now)
 }
 
 /*
- * At a tick @now of a CPU of @cluster: finds the levels, unless another CPU there did so in this tick. A tick that
- * began earlier may come here later, so the difference is signed.
+ * At a tick of a CPU of @cluster, at the time @now: finds the levels, unless another CPU there did so in this tick.
+ * A tick that began earlier may come here later, so the difference is signed.
  */
 static __always_inline void update_level(u32 cluster, u64 now)
 {

@@ -33,17 +33,17 @@
  * A waking task goes to an idle CPU: its last one, another of the cluster, or one of another cluster. A bit mask
  * per cluster holds its idle CPUs, so that finding one does not read the state of other CPUs. If CPUs differ in
  * speed, idle fast cores come first, then slow ones, and then the second hardware threads of fast cores. If the
- * waker usually sleeps within 50 us after a wakeup, the task runs on the waker's CPU instead, because it finds its
- * data in that CPU's cache.
+ * waker announces its sleep (SCX_WAKE_SYNC) and usually sleeps within 50 us after such a wakeup, the task runs on
+ * the waker's CPU instead, because it finds its data in that CPU's cache.
  *
  * 3. Fair shares (fair.h, level.h, place.h)
  * ----------------------------------------
  *
  * Each queue has a clock, which is the mean virtual time of its tasks. A task's lag is the service that it is owed:
- * its weight times its distance behind the clock. The lags of a queue sum to zero. A task that changes queues or
- * sleeps takes along what it is owed, and leaves behind what it owes. A task whose weight exceeds what one CPU is
- * worth is charged as if it weighed only that, so that no task waits for it to catch up. Tasks that are bound to
- * a CPU have a clock of their own.
+ * its weight times its distance behind the clock. The lags of a queue sum to zero. A task that changes clusters or
+ * sleeps takes along what it is owed, and leaves behind what it owes; a bound task that changes CPUs takes both
+ * along. A task whose weight exceeds what one CPU is worth is charged as if it weighed only that, so that no task
+ * waits for it to catch up. The tasks that are bound to a CPU have a clock of their own.
  *
  * 4. Waiting (wait.h, queue.h)
  * ----------------------------
@@ -67,7 +67,7 @@
  * A CPU without work takes a waiting task of another cluster, and a faster CPU takes over the running task of a
  * slower one. Tasks whose progress (recent work divided by weight) is 5 ms apart change places if one of them has a
  * faster CPU now, or a core to itself. Requests from CPU to CPU are one word each, posted by compare-and-swap, so
- * that none is lost.
+ * that none overwrites another.
  *
  * 7. Power and frequency (pack.h, follow.bpf.h)
  * ---------------------------------------------
@@ -76,8 +76,8 @@
  * are packed into few cores and caches. Each CPU requests the frequency that its utilization needs, or the highest
  * one if a task waits for the CPU or for its running task.
  *
- * 8. Control groups and higher classes (share.bpf.h, throttle.bpf.h, ../release.bpf.h)
- * --------------------------------------------------------------------
+ * 8. Control groups and higher classes (share.bpf.h, throttle.bpf.h, held.h)
+ * --------------------------------------------------------------------------
  *
  * Each group's `cpu.weight` scales the weights of the tasks in it, level by level. When a real-time task takes a
  * CPU, the cluster's other CPUs take the tasks that wait there.
@@ -258,7 +258,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		wait_or_preempt(p, t, cpu, false, enq_flags);
 		return;
 	}
-	/* A CPU may have become idle since ops.select_cpu() looked. */
+	/* A CPU may have become idle since the task got this one. */
 	if (!is_pinned(p) && READ_ONCE(idle_clusters))
 		idle = unlike ? claim_idle_cpu(p, t, cpu, false) : claim_in(p, t, this->cluster, cpu, false);
 	to = place(p, t, cpu, bpf_ktime_get_ns());
@@ -392,7 +392,10 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 		clear_idle(cpu);
 		this->ran_past = 0;
 		WRITE_ONCE(this->charged_at, bpf_ktime_get_ns());
-		/* The kernel calls no ops.cpu_release() then. Before Linux 6.19, tasks that were sent here stay. */
+		/*
+		 * If a real-time task takes an idle CPU, the kernel does not call ops.cpu_release(). Before Linux
+		 * 6.19, tasks that were sent here stay.
+		 */
 		if (rt_rq_is_runnable(cpu)) {
 			set_taken(cpu);
 			scx_bpf_reenqueue_local_from_anywhere();

@@ -149,7 +149,7 @@ static __always_inline u64 feasible_weight(const struct task_state *t)
 }
 
 /*
- * Takes @t, which goes to sleep or is held back, off its clock. A bound task that has had more than the others
+ * Takes @t, which sleeps, is held back or ends, off its clock. A bound task that has had more than the others
  * bound to its CPU becomes a debtor on the CPU's clock. If only the set has had too much, the task becomes a debtor
  * on the cluster's clock: it may wake up on another CPU, where a debt that it took along would last until its next
  * sleep.

@@ -97,8 +97,8 @@ static __always_inline bool gets_cpu(const struct task_state *t, u32 cpu)
 }
 
 /*
- * Should @p, which wakes up near @place and found no idle CPU, get @cpu? If @p is worth a CPU (@at_once), it gets
- * the CPU of a task that is not, but no other CPU: any other task has a CPU of its own in the ideal, too.
+ * Should @p, which wakes up near @place and found no idle CPU, get @cpu? If @at_once, @p is worth a CPU, and gets
+ * only the CPU of a task that is not: a task that is worth one, too, has a CPU of its own in the ideal.
  */
 static __always_inline bool preempts(const struct task_struct *p, const struct task_state *t, u32 place, u32 cpu,
 				     const struct task_struct *curr, u64 now, bool at_once)
@@ -150,8 +150,8 @@ static __always_inline struct seen_running *this_seen_running(void)
 }
 
 /*
- * Looks at the next CPU of best->cluster, and notes it if @p, which has been placed near @place, may get it at once
- * and the deadline of the CPU's task is later than those seen so far or, if @at_once, that task's progress is
+ * Looks at the next CPU of best->cluster, and notes it if @p, which has been placed near @place, may preempt its
+ * task, and that task's deadline is later than those seen so far or, if @at_once, its progress is
  * larger. A CPU that has been asked to stop for another task is not asked again. In BPF this is a function of its
  * own that keeps its state in memory, because the verifier checks a loop's body anew for each state in which it can
  * begin.

@@ -16,7 +16,7 @@
 
 /* A task that has run for this time, in ns, since it woke up asks for more than it gets. */
 #define RUNS_LONG (PROGRESS_NS >> 6)
-/* The part that a tick takes from what the cluster's tasks lack if the running task has all that it asks for. */
+/* A tick takes 1/64 from what the cluster's tasks lack if the running task has all that it asks for. */
 #define FORGET_SHIFT 6
 
 /* The age of the averages of @t, in ns, up to the time after which they are forgotten. */

@@ -117,8 +117,7 @@ __noinline bool find_first_at(u32 keeper, u32 cpu)
 
 /*
  * Finds the queue with the first task of @cluster that @cpu may take, in the cluster's queue or the own queues of
- * its CPUs @slots, for this_first(). Returns the virtual time of that task. Changes no queue: ops.enqueue() also
- * calls it, before the kernel has put its task into the queue.
+ * its CPUs @slots, for this_first(). Returns the virtual time of that task. Changes no queue and no hint.
  */
 __noinline u64 find_first_of(u32 cluster, u64 slots, u32 cpu)
 {

@@ -79,7 +79,7 @@ __noinline bool find_siblings(u32 cpu)
 	return true;
 }
 
-/* The number of domain levels up to the lowest one that has both @a and @b. */
+/* The lowest domain level that has both @a and @b; MAX_LEVELS if none has both. */
 __noinline u32 cpu_distance(u32 a, u32 b)
 {
 	u32 nr_levels = levels_of(a)->nr_levels;
@@ -119,7 +119,10 @@ __noinline bool order_clusters(u32 index)
 	return true;
 }
 
-/* Sets the speed of cluster @index, where the fastest has capacity @fastest, and the number of faster clusters. */
+/*
+ * Sets the speed of cluster @index, where the fastest has capacity @fastest, and the number of faster clusters.
+ * Returns whether the cluster is of another kind than the fastest.
+ */
 __noinline bool rank_cluster(u32 index, u32 fastest)
 {
 	struct cluster *c = cluster_at(index);

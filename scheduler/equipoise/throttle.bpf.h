@@ -4,9 +4,9 @@
  * that has used up its time is throttled until a new period begins: its tasks are held back (held.h), and it does
  * not count in its parent group.
  *
- * The start of a period is noticed when the group's time is read, so a group that stays within its limit needs no
- * timer; only a throttled group has one. If no group has a limit, the cost is a read of nr_limits for each
- * charge, and a read of nr_throttled wherever a task could be held back.
+ * The start of a period is noticed when a task of the group is charged, so a group's timer runs only while the
+ * group is throttled. If no group has a limit, the cost is a read of nr_limits for each charge, and a read of
+ * nr_throttled wherever a task could be held back.
  */
 #ifndef __EQUIPOISE_THROTTLE_H
 #define __EQUIPOISE_THROTTLE_H

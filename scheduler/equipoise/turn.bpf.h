@@ -61,7 +61,7 @@ static __always_inline void time_running(const struct task_state *t, u32 cpu, u6
 		time_turn(curr, here, ran_of(curr) + uncharged(here, now));
 }
 
-/* The callback of a CPU's timer. The task stops, unless it has begun another turn. */
+/* The callback of a CPU's timer. The running task stops, unless the turn for which the timer was set is over. */
 static int end_turn(void *timers, int *key, struct scheduler_timer *timer)
 {
 	u32 cpu = bpf_get_smp_processor_id();

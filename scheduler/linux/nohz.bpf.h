@@ -29,7 +29,7 @@ static __always_inline bool nohz_idle_cpu(u32 cpu)
 	return *nohz_word(cpu) >> (cpu % 64) & 1;
 }
 
-/* Stops the tick of @cpu, which becomes idle. Returns false if the tick has already stopped. */
+/* Stops the tick of @cpu, which becomes idle. Returns false if the tick was already stopped. */
 static __always_inline bool nohz_stop_tick(u32 cpu)
 {
 	struct fair_rq *rq = rq_of(cpu);

@@ -18,7 +18,7 @@
 #include "utilization.bpf.h"
 
 /*
- * Whether a request takes a lock, which the loader sets. Since Linux 6.17 scx_bpf_cpuperf_set() locks the CPU's
+ * Whether a request takes a lock; the loader sets this. Since Linux 6.17 scx_bpf_cpuperf_set() locks the CPU's
  * runqueue, unless sched_ext knows that it is locked. Requests are then possible in two places only: in an op, for
  * the CPU whose runqueue is locked (for another CPU it is an error), and in a timer, for any CPU. At the tracepoint
  * sched_switch the runqueue is locked without sched_ext knowing it, so the CPU would deadlock with itself. The
@@ -73,15 +73,17 @@ static __always_inline u64 frequency_request(u32 cpu)
 	return perf < max ? perf : max;
 }
 
-/* May the frequency of @cpu be requested here, in an op or a timer of this CPU? */
+/* May balancing, which runs in ops and in timers, request the frequency of @cpu? */
 static __always_inline bool may_ask_for(u32 cpu)
 {
 	return !asking_locks || cpu == bpf_get_smp_processor_id();
 }
 
 /*
- * In an op or a timer of @cpu: requests the frequency that @cpu needs, within the rate limit, which
- * does not apply to deadline tasks that need more than before (ignore_dl_rate_limit()).
+ * Requests the frequency that @cpu needs, within the rate limit, which does not apply to deadline tasks that need
+ * more than before (ignore_dl_rate_limit()).
+ *
+ * Context: where asking_locks allows a request for @cpu.
  */
 __noinline bool update_frequency(u32 cpu, u64 now)
 {

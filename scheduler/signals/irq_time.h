@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The time of interrupts, which is not charged to tasks. It is the difference between the runqueue's two clocks. In
- * a kernel that does not account interrupts' time, the clocks do not diverge.
+ * The time of interrupts, which is not charged to tasks: the difference between the runqueue's two clocks.
  */
 #ifndef __EQUIPOISE_IRQ_TIME_H
 #define __EQUIPOISE_IRQ_TIME_H

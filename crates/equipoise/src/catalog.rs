@@ -170,7 +170,7 @@ fn list(
     output::show(output, what, page)
 }
 
-/// Prints a line for each well-formed file. The first file that is not well-formed is the error.
+/// Shows a row for each file if all are well-formed. The first file that is not is the error.
 fn check(
     kind: &str,
     files: &[PathBuf],

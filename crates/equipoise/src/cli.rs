@@ -45,7 +45,7 @@ The file name - is standard input, once. Ctrl-C shows the results so far.
 
 Exit status:
   0    success
-  1    a simulation failed
+  1    any other failure, such as that of a simulation
   2    the command line or a file is wrong
   3    a scheduler in C failed
   4    `validate` found that the simulation misses a bound
@@ -310,7 +310,7 @@ Examples:
 
 While scx_equipoise runs, root and other users with access to its statistics
 see the scheduler's activity, costs and energy. For another sched_ext
-scheduler, they see the events that Linux counts from 6.15 on.
+scheduler, all users see the events that Linux counts from 6.15 on.
 ? shows the keys.")]
     Top(Top),
     /// Print a completion script for a shell

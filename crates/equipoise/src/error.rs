@@ -34,7 +34,7 @@ pub enum Error {
     Input(Box<BadInput>),
     /// A simulation failed: status 1, or 3 if a scheduler in C is at fault.
     Run(Box<lab::Failure>),
-    /// The results cannot be written: status 1.
+    /// The results cannot be written, or a recording, a measurement or a trial failed: status 1.
     Write(String),
     /// Sources cannot be fetched: status 1. The text has a line for each source.
     Fetch(String),

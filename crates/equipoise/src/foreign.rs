@@ -175,8 +175,8 @@ fn set(foreign: &mut [Scheduler], setting: &Setting) -> Result<(), Error> {
     Ok(())
 }
 
-/// Adds file names to the names of schedulers in C that have the same name. Schedulers of the same
-/// name are usually two versions of one scheduler.
+/// Adds its file's name to the name of each scheduler in C that has the same name as another scheduler. Such schedulers
+/// are usually two versions of one scheduler.
 pub fn tell_apart(policies: &[Scheduler], foreign: &mut [Scheduler], files: &[Files]) {
     let names: Vec<String> = policies
         .iter()

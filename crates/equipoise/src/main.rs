@@ -1,15 +1,16 @@
 //! `equipoise`: which CPU scheduler suits this machine and this load?
 //!
-//! `cli.rs` and `cli/` have the options, and each other file has one subcommand. A subcommand finds the machine, the
-//! workload and the schedulers, lets the crate `lab` or `trial` measure them, and passes the result to `output.rs`. The
-//! result is a terminal's table, a page, JSON or a trace, which is written completely or not at all. `error.rs` prints
-//! every error as one message; bad input ends the command before anything is written.
+//! `cli.rs` and `cli/` have the options, and most other files have one subcommand each. A subcommand finds the machine,
+//! the workload and the schedulers, lets the crate `lab` or `trial` measure them, and passes the result to `output.rs`,
+//! which writes files completely or not at all. `error.rs` prints the message of an error and has the exit status; bad
+//! input ends the command before anything is written.
 //!
 //! ```text
 //! equipoise compare --machine rk3588 --workload game --policy eevdf --policy equipoise
 //! ```
 
-// Text from outside reaches a terminal through `say!` and `output`, which escape control sequences.
+// Text from outside reaches a terminal only through `say!`, which escapes control sequences, and through `output`, which
+// checks in debug builds that they have been escaped.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod catalog;

@@ -96,7 +96,7 @@ fn page(command: &Command, out: &mut impl Write) -> io::Result<()> {
         .source(source)
         .manual("Equipoise")
         .render(&mut page)?;
-    // In every command, the text after the options consists of examples.
+    // In every command, the text after the options begins with examples.
     let page = String::from_utf8_lossy(&page).replace(".SH EXTRA\n", ".SH EXAMPLES\n");
     out.write_all(page.as_bytes())
 }

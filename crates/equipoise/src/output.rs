@@ -29,7 +29,7 @@ pub type View<'a> = Box<dyn Fn() -> String + 'a>;
 pub struct Document<'a> {
     /// The file's name in the output folder, without its extension.
     pub name: String,
-    /// The document as a page, for tables and HTML.
+    /// The document as a page, for tables, HTML and pictures.
     pub page: Page,
     /// The document as JSON.
     pub json: View<'a>,
@@ -226,7 +226,7 @@ fn width(term: &Term) -> Option<u16> {
         .or_else(|| term.size_checked().map(|(_, columns)| columns))
 }
 
-/// Checks in tests that text from outside has been escaped, which finds a writer that does not escape it.
+/// Checks in debug builds that text from outside has been escaped, which finds a writer that does not escape it.
 fn expect_escaped(text: &str) {
     debug_assert!(cage::text::is_safe(text), "not escaped: {text:?}");
 }

@@ -182,7 +182,7 @@ fn record(recorder: &mut Recorder, args: &Record) -> Result<i32, Error> {
         let over = limit.is_some_and(|limit| since.elapsed() >= limit);
         let ends = seen.ended || over || STOP.load(Ordering::Relaxed);
         if !is_busy && (ends || since.elapsed() >= next_look) {
-            // Each check takes a CPU from the load, so the time between checks doubles.
+            // Such a check takes a CPU from the load, so the time between two of them doubles.
             next_look *= 2;
             is_busy = watch.as_ref().is_some_and(|watch| warns(watch, load));
         }
@@ -230,7 +230,7 @@ fn start(command: &[OsString]) -> Result<Child, Error> {
         })
 }
 
-/// Returns the command's status, and ends the command if it still runs.
+/// Returns the command's status. Ends a command that still runs, and returns 0 for it.
 fn finish(command: Option<Child>) -> io::Result<i32> {
     let Some(mut child) = command else {
         return Ok(0);

@@ -117,8 +117,9 @@ fn measure(args: &Trial, output: &Output) -> Result<(), Error> {
     ended(outcome.ended)
 }
 
-const OTHER_SETTINGS: &str = "Tuning simulated the recorded load with each setting at half and at twice its value, or at its other \
-                              choices. A setting that is not shown changes no figure by 1 % or more.";
+const OTHER_SETTINGS: &str = "Tuning simulated the recorded load with one changed setting at a time, of those that a \
+                              loaded scheduler can change: half and twice a number, or another choice. A change that \
+                              is not shown changes no figure by 1 % or more.";
 const NOTHING_TO_TUNE: &str = "Tuning found no setting that is better than the defaults by 1 % in the simulation, so none was measured.";
 
 fn options(args: &Trial, load: Load) -> Options {
@@ -229,7 +230,7 @@ fn load(args: &Trial, find: &dyn Fn(&str) -> Option<PathBuf>) -> Result<(Load, S
     }
     let command: Vec<OsString> = match &args.load {
         Some(file) => {
-            // A wrong file is reported before anything is loaded.
+            // A file that cannot be read is reported before anything is loaded.
             input::read(file, "rt-app file")?;
             vec!["rt-app".into(), file.into()]
         }
@@ -250,8 +251,8 @@ fn load(args: &Trial, find: &dyn Fn(&str) -> Option<PathBuf>) -> Result<(Load, S
     Ok((Load::Command(command), words.join(" ")))
 }
 
-/// A warning if other processes keep this computer busy. The load that `watches` observes is
-/// already running.
+/// A warning if other processes keep this computer busy. If the trial `watches`, their activity is the load, so there is
+/// no warning.
 fn busy(watches: bool) -> Option<String> {
     let watch = Watch::begin().filter(|_| !watches)?;
     sleep(IDLE);

@@ -3,7 +3,7 @@
 use machine::Machine;
 use models::load;
 use workload::fake::{self, Kernel};
-use workload::{Env, Op, TaskSpec, bind, with_noise};
+use workload::{Env, Op, TaskSpec, Workload, bind, with_noise};
 
 #[test]
 fn each_measures_what_it_measures_alone() {
@@ -115,41 +115,6 @@ fn a_phase_without_cpus_stays_on_the_nodes() {
     assert_eq!(asked, ["0,9", "8-15", "9", "8-15"]);
 }
 
-/// Measures, remarks and variations of a load that depend on more than its tasks stay if the load is bound.
-#[test]
-fn a_bound_load_keeps_its_properties() {
-    let machine = Machine::find("smp-2x8").unwrap();
-    let bound = |name: &str| bind(load(name).unwrap(), "0");
-    let limited = "busy:group=/box,quota=2";
-    assert!(load(limited).unwrap().limits_groups() && bound(limited).limits_groups());
-    let both = "hackbench+busy:duration=1";
-    let cut = load(both).unwrap().cut_short(&machine);
-    assert!(!cut.is_empty());
-    assert_eq!(bound(both).cut_short(&machine), cut);
-}
-
-/// The runs of AIM7 have evenly spaced numbers of users, wherever and beside whatever it runs.
-#[test]
-fn runs_of_a_wrapped_load_differ_as_those_of_the_load() {
-    let machine = Machine::find("smp-2x8").unwrap();
-    let load = |name: &str| load(name).unwrap();
-    let aim7 = "aim7-compute:users=10,users_max=30,part=50,jobs=1";
-    let wrapped = [
-        load(aim7),
-        load(&format!("{aim7},nice=5")),
-        load(&format!("{aim7}+hackbench:groups=1,loops=5")),
-        bind(load(aim7), "0"),
-    ];
-    for workload in wrapped {
-        // The first stream holds a byte for each user.
-        let users = [0, 1].map(|run| {
-            let of_run = workload.of_run(run, 2).unwrap();
-            of_run.start(&machine).streams[0].capacity
-        });
-        assert_eq!(users, [15, 25], "{}", workload.name());
-    }
-}
-
 fn end(name: &str, seed: Option<u64>) -> u64 {
     let workload = load(name).unwrap();
     match seed {
@@ -177,4 +142,35 @@ fn runs_differ_by_the_seed_only_and_by_little() {
             assert!(ns > exact && ns < most, "{name}: {ns}, exactly {exact}");
         }
     }
+}
+
+#[test]
+fn a_changed_workload_keeps_the_properties_of_the_workload() {
+    let of = |name: &str| -> [Box<dyn Workload>; 3] {
+        let both = format!("{name}+busy");
+        [
+            load(name).unwrap(),
+            load(&both).unwrap(),
+            bind(load(name).unwrap(), "1"),
+        ]
+    };
+    for limited in of("busy:group=/app,quota=0.5") {
+        assert!(limited.limits_groups());
+        assert!(with_noise(&*limited, 1).limits_groups());
+    }
+    // The number of users depends on the run.
+    let [alone, together, bound] = of("aim7-short:users=10,users_max=100,jobs=1,part=100");
+    for varied in [alone, together] {
+        let end = |run| Kernel::run(&*varied.of_run(run, 2).unwrap(), 64).now;
+        assert!(end(0) < end(1));
+    }
+    let machine = Machine::find("smp-2x8").unwrap();
+    let tasks = bound.of_run(0, 2).unwrap().start(&machine).tasks;
+    assert_eq!(tasks[0].affinity, Some(machine.nodes()[1]));
+    for same in of("hackbench") {
+        assert!(same.of_run(0, 2).is_none());
+    }
+    let whole = load("sysbench-cpu:requests=1").unwrap();
+    assert!(with_noise(&*whole, 1).cpu_bound().is_some());
+    assert!(bind(whole, "1").cpu_bound().is_none());
 }

@@ -21,8 +21,8 @@ struct arena_qnode {
 extern struct arena_qnode __arena_global __hidden qnodes[_Q_MAX_CPUS][_Q_MAX_NODES];
 
 /*
- * Returns 0. If the caller would deadlock, returns the error that the kernel's lock returns after it has spun for
- * too long.
+ * Returns 0 or, if the caller would deadlock, the error that the kernel's lock returns after it has spun for too
+ * long.
  */
 static __always_inline int arena_spin_lock(arena_spinlock_t *lock)
 {

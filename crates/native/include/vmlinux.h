@@ -389,7 +389,8 @@ struct rq {
 #define PF_IDLE 0x00000002
 #define PF_FORKNOEXEC 0x00000040
 
-/* sched_ext's constants: include/linux/sched/ext.h and kernel/sched/ext.c of Linux 6.12. */
+/* sched_ext's constants: include/linux/sched/ext.h and kernel/sched/ext.c of Linux 6.12, with the additions up
+ * to 7.3. */
 enum scx_public_consts {
 	SCX_OPS_NAME_LEN = 128,
 	SCX_SLICE_DFL = 20 * 1000000,

@@ -53,8 +53,8 @@ impl Cache {
         Ok(self.folder.as_ref().zip(key))
     }
 
-    /// The shared object that `call` produced before, if the cache has it. The error says why the cache does not have
-    /// it.
+    /// The shared object that `call` produced before. The error is the preprocessor's message, or says that the cache
+    /// does not have the object.
     pub fn find(&self, call: Call, work: &Path) -> Result<Vec<u8>, String> {
         let entry = self.entry(call, work)?;
         let object = entry.and_then(|(folder, name)| read(folder, &name));

@@ -1,5 +1,5 @@
-//! Reads a scheduler's maps from its debugging information, as libbpf reads BTF: a map is a
-//! variable whose type encodes the parameters (`__uint` a number as the length of an array,
+//! Reads a scheduler's debugging information: lines of code, types of global variables, and maps. As in BTF, which
+//! libbpf reads, a map is a variable whose type encodes the parameters (`__uint` a number as the length of an array,
 //! `__type` a type as the target of a pointer).
 
 use crate::compile::HEADERS;

@@ -1,7 +1,8 @@
 //! Checks that loading a shared object has no side effects: loading can run functions, load libraries and bind names. A
 //! BPF program does none of this, because it is code that the kernel calls, and that calls only the kernel's functions.
 //!
-//! The dynamic loader uses the object's segments, not its section names, and so does this check.
+//! The dynamic loader uses the object's segments, so the check makes sure that the dynamic section that it reads is the
+//! one that the loader uses.
 
 use crate::Error;
 use object::elf::{self, DynamicTag};

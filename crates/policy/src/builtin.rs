@@ -54,7 +54,7 @@ impl Policy {
         USUAL.iter().copied()
     }
 
-    /// The other presets: published designs and their kernels.
+    /// The other presets: published designs, and earlier versions of Linux.
     pub fn published() -> impl Iterator<Item = &'static str> {
         Policy::names().filter(|name| !USUAL.contains(name))
     }

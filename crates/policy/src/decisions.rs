@@ -40,7 +40,7 @@ pub enum About {
     Asked,
     /// The task ran on another CPU, and is sent to the CPU.
     Sent,
-    /// The CPU has nothing to run, and finds no task. The decision has no task.
+    /// The CPU has nothing to run, and does not search for a task or finds none. The decision has no task.
     Idle,
     /// The CPU requests a frequency. The decision has no task.
     Frequency,
@@ -57,7 +57,7 @@ pub enum Number {
     Cpu,
     /// A task, by its pid.
     Task,
-    /// A utilization, load or capacity, where 1024 is the machine's largest CPU.
+    /// A utilization, load, capacity or ratio, in 1024ths.
     Of1024,
     /// A power, in 0.1 uW.
     Power,

@@ -248,8 +248,7 @@ fn energy_states(core: &CoreType, power: &CorePower, capacity: u32) -> Vec<Energ
 }
 
 impl Tables {
-    /// Makes the tables. Domains grow from level to level, so that the tables' static sizes suffice for any machine of
-    /// up to [`MAX_CPUS`]; see intf.h.
+    /// Makes the tables. Their static sizes in C suffice for any machine (intf.h).
     fn new(machine: &Machine, linux: Linux) -> Tables {
         let domains = Domains::new(machine, linux);
         let mut tables = Tables {

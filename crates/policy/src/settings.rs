@@ -18,7 +18,7 @@ pub struct Setting {
     /// Whether the setting is in `struct tunables`, and so may change while the scheduler runs. Otherwise it is in
     /// `struct policy`.
     pub live: bool,
-    /// The option that a switch requires to be true.
+    /// The option without which a switch may not be true.
     pub requires: Option<Requirement>,
 }
 
@@ -60,7 +60,7 @@ pub struct Choice {
     pub meaning: &'static str,
 }
 
-/// A row of a table, with its macro.
+/// A row of a table.
 enum Row {
     Number(
         &'static str,

@@ -213,7 +213,7 @@ impl Service for Arc<Control> {
     fn reply(&mut self, (): &mut (), is_root: bool, line: &[u8]) -> Result<Answer> {
         match Control::answer(self, serde_json::from_slice(line)?, is_root) {
             Ok(reply) => Ok(Answer::Now(server::line(&reply)?)),
-            // Makes root's changes, one at a time.
+            // At most one thread waits: other changes are refused until this one is done.
             Err(later) => Ok(Answer::Later(Box::new(move || {
                 server::line(&later.recv()?)
             }))),

@@ -56,8 +56,8 @@ impl Measuring {
     }
 }
 
-/// The cost so far of each callback in `object`, by its name in `struct sched_ext_ops`. A timer's
-/// function is not a separate program, so it is not included.
+/// The cost so far of each program in `object`, by its name without `equipoise_`, which for a callback is
+/// that in `struct sched_ext_ops`. A timer's function is not a separate program, so it is not included.
 pub fn callbacks(object: &Object) -> Result<BTreeMap<String, Cost>> {
     let mut costs = BTreeMap::new();
     // The kernel has no numbers for a program that was not loaded.

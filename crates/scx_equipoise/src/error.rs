@@ -4,14 +4,14 @@ use machine::input::BadInput;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-/// The reason why the scheduler is not loaded, or no longer loaded.
+/// The reason why a command failed.
 #[derive(Debug)]
 pub enum Error {
     /// A policy or machine file is wrong: status 2.
     Input(Box<BadInput>),
     /// A setting that a running loader refuses: status 2.
     Request(String),
-    /// Loading failed, or the scheduler failed: status 1.
+    /// Anything else, such as a scheduler that cannot be loaded or failed: status 1.
     Run(anyhow::Error),
 }
 

@@ -1,9 +1,8 @@
 //! Limits on control groups that the kernel's fair class enforces but this scheduler does not.
 //!
 //! The kernel applies `cpu.max` and `cpu.idle` only to tasks of the fair class. `equipoise` enforces them if the kernel
-//! reports them, which Linux does from 6.17 (`cpu.max`) and 7.3 (`cpu.idle`) on. On other kernels tasks run without
-//! these limits, so a container with a CPU limit becomes unlimited. The loader therefore names the groups that have a
-//! limit.
+//! reports them, which Linux does from 6.17 (`cpu.max`) and 7.3 (`cpu.idle`) on. Without enforcement, a container with
+//! a CPU limit becomes unlimited. The loader therefore names the groups whose limits have no effect.
 
 use machine::counted;
 use std::fs;

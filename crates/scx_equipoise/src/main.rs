@@ -1,9 +1,9 @@
 //! `scx_equipoise`: loads Equipoise's scheduler into Linux through sched_ext, and keeps it there
-//! until a signal or a request ends it.
+//! until a signal ends the program or the kernel unloads the scheduler.
 //!
-//! `preflight.rs` checks the kernel, `scheduler.rs` opens, sets and attaches the BPF object, `host.rs` describes this
-//! computer as a machine, and `server.rs` answers the requests of `control.rs` and the statistics of `stats.rs` through
-//! a socket. `callbacks.rs` and `cost.rs` measure the scheduler's costs.
+//! `preflight.rs` checks the kernel, `scheduler.rs` opens, sets and attaches the BPF object, and `host.rs` describes
+//! this computer as a machine. `server.rs` serves the requests of `control.rs` and those for the statistics of
+//! `stats.rs`, each through a socket. `callbacks.rs` and `cost.rs` measure the scheduler's costs.
 //!
 //! ```text
 //! scx_equipoise --policy equipoise
@@ -176,7 +176,7 @@ fn start_logging(verbose: bool) -> Result<(), Error> {
         .set_location_level(LevelFilter::Off)
         .set_target_level(LevelFilter::Off)
         .set_thread_level(LevelFilter::Off)
-        // Without this filter, libbpf lists features of newer kernels at every start.
+        // Without this filter, scx_utils lists features of newer kernels at every start.
         .add_filter_ignore_str("scx_utils::compat")
         .build();
     let colors = if std::io::stderr().is_terminal() {

@@ -41,7 +41,7 @@ const MOST_OF_A_USER: usize = 64;
 /// The limit on a user's requests in a `SECOND`. Root may send more.
 const MOST_REQUESTS: u32 = 100;
 
-/// The limit on the pieces that a user sends in a `SECOND`, not counting the first piece of each connection.
+/// The limit on the pieces that a user sends in a `SECOND`, not counting the first piece of each line.
 const MOST_PIECES: u32 = 100;
 
 /// The name of a server's thread.
@@ -50,9 +50,9 @@ const THREAD: &str = "socket";
 /// The size of a piece, which is the number of bytes read at a time. A request is usually shorter.
 const PIECE: usize = 1024;
 
-/// The largest number of connections that are accepted at a time. After [`MANY`], the next connections wait for
-/// [`PACE`], so at most 1,600 per second are accepted. Further connections wait in the system's queue, which is short,
-/// or for a place in that queue, so each of a thousand clients waits for less than a second.
+/// The largest number of connections that are accepted at a time. After [`MANY`] or more, the next connections wait for
+/// [`PACE`], so a flood of connections is accepted at 1,600 per second. Further connections wait in the system's queue,
+/// which is short, or for a place in that queue, so each of a thousand clients waits for less than a second.
 const AT_ONCE: usize = 16;
 const MANY: usize = 4;
 const QUEUE: i32 = 128;
@@ -201,7 +201,7 @@ struct Server<S: Service> {
     listener: UnixListener,
     service: S,
     clients: Vec<Client<S::Memory>>,
-    /// The users of the clients that have sent something in the current second.
+    /// The requests of the users whose clients have sent something in the last second.
     rates: BTreeMap<u32, Rate>,
 }
 
@@ -209,7 +209,7 @@ struct Server<S: Service> {
 struct Rate {
     /// The time when the second began.
     began: Instant,
-    /// The number of lines; `pieces` is the number of pieces of lines beyond the first piece of each connection.
+    /// The number of lines; `pieces` is the number of pieces beyond the first piece of each line.
     requests: u32,
     pieces: u32,
 }

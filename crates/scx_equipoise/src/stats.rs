@@ -20,7 +20,7 @@ use std::time::Duration;
 /// The path where clients of scx_stats look for the loaded scheduler.
 const SOCKET: &str = "/run/scx/root/stats";
 
-/// The known totals since the scheduler was loaded.
+/// The totals so far.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     /// The scheduler's own counters.
@@ -66,7 +66,7 @@ macro_rules! metrics {
                 }
             }
 
-            /// Prints `LABEL=COUNT` for each count that this scheduler has, except for zeros.
+            /// Prints `LABEL=COUNT` for each count that is not 0.
             fn format_counted(&self, out: &mut impl Write) -> std::io::Result<()> {
                 $(if self.$name > 0 {
                     write!(out, " {}={}", $label, self.$name)?;

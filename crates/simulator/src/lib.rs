@@ -220,7 +220,7 @@ pub trait Trace {
 /// The number of values that explain a decision.
 pub const EXPLAINED_NUMBERS: usize = 4;
 
-/// Scheduling events. Those that are tracepoints of the kernel have the tracepoint's fields.
+/// Scheduling events. Events that are tracepoints of the kernel have the tracepoint's fields.
 ///
 /// These events can be sent to another process, except for decisions, which only this project's schedulers report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

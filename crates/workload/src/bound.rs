@@ -43,19 +43,18 @@ impl Workload for Bound {
         Some(&*self.workload)
     }
 
-    /// The nodes have fewer CPUs than the machine.
+    /// The nodes have less than the machine has.
     fn cpu_bound(&self) -> Option<CpuBound> {
         None
-    }
-
-    fn of_run(&self, run: u32, count: u32) -> Option<Box<dyn Workload>> {
-        let of_run = self.workload.of_run(run, count)?;
-        Some(bind(of_run, &self.nodes))
     }
 
     fn check(&self, machine: &Machine) -> Result<(), Box<BadInput>> {
         self.cpus(machine)?;
         self.workload.check(machine)
+    }
+
+    fn of_run(&self, run: u32, count: u32) -> Option<Box<dyn Workload>> {
+        Some(bind(self.workload.of_run(run, count)?, &self.nodes))
     }
 
     fn start(&self, machine: &Machine) -> Start {

@@ -62,8 +62,8 @@ pub trait Workload: Send + Sync {
     fn description(&self) -> &str;
     /// The metrics of a run, which are the same for every run; [`Recorder::record`] takes indices into this list.
     fn metrics(&self) -> &[Metric];
-    /// The workload that this one wraps, if any. It answers the following questions unless this workload does, except
-    /// [`Workload::of_run`], whose answer has to be wrapped as well.
+    /// The workload that this one changes, if it is such a wrapper. The methods below, except
+    /// [`Workload::of_run`] and [`Workload::start`], ask that workload by default.
     fn inner(&self) -> Option<&dyn Workload> {
         None
     }
@@ -83,8 +83,8 @@ pub trait Workload: Send + Sync {
     }
     /// The metrics of parts without a duration that are ended by the duration of another part.
     fn cut_short(&self, machine: &Machine) -> Vec<MetricId> {
-        let inner = self.inner();
-        inner.map_or_else(Vec::new, |inner| inner.cut_short(machine))
+        self.inner()
+            .map_or_else(Vec::new, |inner| inner.cut_short(machine))
     }
     /// Does any of the workload's control groups have a `cpu.max`?
     fn limits_groups(&self) -> bool {

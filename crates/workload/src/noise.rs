@@ -48,6 +48,10 @@ impl Workload for Noisy<'_> {
         self.workload.metrics()
     }
 
+    fn inner(&self) -> Option<&dyn Workload> {
+        Some(self.workload)
+    }
+
     fn start(&self, machine: &Machine) -> Start {
         let mut start = self.workload.start(machine);
         let mut seeds = Rng::new(self.seed);

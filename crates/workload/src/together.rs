@@ -61,19 +61,22 @@ impl Workload for Together {
     }
 
     fn of_run(&self, run: u32, count: u32) -> Option<Box<dyn Workload>> {
-        let of_run = self.parts.iter().map(|part| part.of_run(run, count));
-        let of_run: Vec<Option<Box<dyn Workload>>> = of_run.collect();
-        if of_run.iter().all(Option::is_none) {
-            return None;
-        }
-        let parts = self.parts.iter().zip(of_run);
-        let parts = parts.map(|(part, of_run)| of_run.map_or_else(|| part.clone(), Arc::from));
-        Some(Box::new(Together {
-            name: self.name.clone(),
-            description: self.description.clone(),
-            parts: parts.collect(),
-            metrics: self.metrics.clone(),
-        }))
+        let of_run: Vec<_> = self
+            .parts
+            .iter()
+            .map(|part| part.of_run(run, count))
+            .collect();
+        of_run.iter().any(Option::is_some).then(|| {
+            let parts = of_run.into_iter().zip(&self.parts);
+            let changed =
+                parts.map(|(changed, part)| changed.map_or_else(|| part.clone(), Arc::from));
+            Box::new(Together {
+                name: self.name.clone(),
+                description: self.description.clone(),
+                parts: changed.collect(),
+                metrics: self.metrics.clone(),
+            }) as Box<dyn Workload>
+        })
     }
 
     fn limits_groups(&self) -> bool {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The designs, and the points at which the scheduler calls them. No other file outside designs/ refers to a design.
- * To add a design, add its files there, its state and its answers here, and its policy file.
+ * The designs, and the points at which the scheduler calls them: code outside designs/ calls them only through this
+ * file. To add a design, add its files there, its state and its answers here, its settings, and its policy file.
  *
  * Each design checks its own switch. If all switches are off, the answers here are those of plain
  * CFS.

@@ -60,9 +60,8 @@ static int run_class_tick(void *timers, int *key, struct scheduler_timer *timer)
 }
 
 /*
- * A timer that updates the CPU's utilization, whether or not fair tasks wait: the kernel accounts interrupts at
- * each tick and may request another frequency. This is a separate timer, because a program at a tracepoint may not
- * balance.
+ * Timers that update the CPU's utilization, whether or not fair tasks wait: the kernel accounts interrupts at each
+ * tick and may request another frequency.
  */
 CPU_TIMERS(util_timers);
 

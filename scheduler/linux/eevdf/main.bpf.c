@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Linux 7.3's fair class as a sched_ext scheduler: EEVDF, its placement and its load balancing; or Linux 6.12's, if
- * the policy says so (settings.def). This scheduler is the baseline of all comparisons. The same source runs in
- * Linux as BPF, where it can be compared with the original, and in the simulated kernel as a native object.
+ * the policy says so (settings.def). This scheduler is the baseline of the published comparisons. The same source
+ * runs in Linux as BPF, where it can be compared with the original, and in the simulated kernel as a native object.
  *
  * A task runs with an endless slice until its own deadline, a wakeup or the balancer takes the slice away; then
  * ops.dispatch() picks the next task.
@@ -306,7 +306,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	trigger_load_balance(cpu, jiffies_at(now));
 }
 
-/* An eligible task forfeits the rest of its slice; a task that is not eligible would only fall further behind. */
+/* An eligible task forfeits the rest of its slice. A task that has had more than its share loses nothing more. */
 bool BPF_STRUCT_OPS(equipoise_yield, struct task_struct *from, struct task_struct *to)
 {
 	u32 cpu = bpf_get_smp_processor_id();

@@ -21,8 +21,8 @@
 
 /* The time that a runqueue keeps (min_cfs_rq_runtime), in ns. */
 #define MIN_CFS_RQ_RUNTIME 1000000
-/* The delay, in ns, after which time that was given back is distributed, unless the period ends within this
- * time. */
+/* The delay, in ns, after which time that was given back is distributed, unless the period ends within the sum of
+ * the two times. */
 #define SLACK_PERIOD 5000000
 #define MIN_BANDWIDTH_EXPIRATION 2000000
 /* A quota that is more than all CPUs can use in a period, but so small that no sum overflows. */

@@ -112,7 +112,7 @@ pub struct Compare {
     #[arg(short, long, value_name = "MACHINE")]
     pub machine: String,
     /// A workload's name with its parameters, such as `sysbench-cpu:threads=5` (see `workload list`),
-    /// or the path of an rt-app JSON file
+    /// or the path of an rt-app file or a recorded load
     #[arg(short, long, value_name = "WORKLOAD")]
     pub workload: String,
     /// Run the workload only on the CPUs of these NUMA nodes, such as `0-3`, like numactl; the
@@ -177,7 +177,7 @@ pub struct Validate {
     pub seed: u64,
 }
 
-/// The options for compiling a single scheduler, which `--scheduler` names.
+/// The simulated kernel, and the options for compiling a single scheduler, which `--scheduler` names.
 #[derive(Args)]
 pub struct Build {
     /// A folder with headers for the scheduler in C
@@ -199,7 +199,7 @@ pub struct Explain {
     /// A machine's name (see `machine list`), or the path of a machine file
     #[arg(short, long, value_name = "MACHINE")]
     pub machine: String,
-    /// A workload's name with its parameters, or the path of an rt-app JSON file
+    /// A workload's name with its parameters, or the path of an rt-app file or a recorded load
     #[arg(short, long, value_name = "WORKLOAD")]
     pub workload: String,
     /// Run the workload only on the CPUs of these NUMA nodes, such as `0-3`, like numactl
@@ -456,8 +456,8 @@ pub struct Trial {
     /// predictions beside the measurements
     #[arg(long)]
     pub predict: bool,
-    /// After the trial, simulate the recorded load under `equipoise` with each of its settings changed, and measure the
-    /// best setting beside the defaults in the same number of blocks
+    /// After the trial, simulate the recorded load under `equipoise` with one changed setting at a time, of those that a
+    /// loaded scheduler can change, and measure the best setting beside the defaults in the same number of blocks
     #[arg(long)]
     pub tune: bool,
     /// Write the trial to FILE, to keep or to send: all samples, the machine, its kernel's configuration, the

@@ -8,7 +8,7 @@ use report::{Cell, Page, Table, Tone};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The number of threads in a table.
+/// The largest number of threads in a table.
 const THREADS: usize = 20;
 
 /// The length of the longest name in a table of threads that fits into 80 columns. The name of a kworker is longer.
@@ -176,8 +176,8 @@ pub struct Rate {
     pub a_second: f64,
 }
 
-/// The scheduler's counters that are not times and not 0: first the counters of scx_equipoise, then
-/// the events that the kernel counts for any sched_ext scheduler.
+/// The scheduler's counters that count events and are not 0: first the counters of scx_equipoise, then the events that
+/// the kernel counts for any sched_ext scheduler.
 pub fn decisions(interval: &Interval) -> Vec<Rate> {
     let counted = interval.counted.iter().flat_map(|counted| {
         Counters::ALL.iter().filter_map(|counter| {

@@ -63,8 +63,7 @@ impl Computer {
         self.read(&path)?.trim().parse().ok()
     }
 
-    /// The name of the running scheduler: `equipoise (policy hperf)`, another sched_ext scheduler's
-    /// name, or Linux's own.
+    /// The running scheduler: `scx_equipoise, policy hperf`, the name of another sched_ext scheduler, or Linux's own.
     fn scheduler(&self) -> String {
         let ops = self.read("sys/kernel/sched_ext/root/ops");
         match (ops, self.policy()) {

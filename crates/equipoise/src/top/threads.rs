@@ -6,8 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The number of threads whose waits are sampled between refreshes. These are the threads with the most CPU time.
-/// Reading the waits of a thread takes a few us, so all reads take well below 1 % of a CPU.
+/// The number of threads that each refresh selects, by their CPU time, to sample their waits until the next one.
+/// Threads that were selected earlier and have recent waits are sampled, too, at most twice as many. Reading the waits
+/// of a thread takes a few us.
 const WATCHED: usize = 64;
 
 /// The age up to which a wait counts for the percentile.
@@ -51,7 +52,7 @@ pub struct Thread {
     pub threads: usize,
     /// The CPU on which the thread last ran.
     pub cpu: Option<usize>,
-    /// CPU time as a share of one CPU, from 0 to 1.
+    /// CPU time as a share of one CPU. That of a process may exceed 1.
     pub ran: f64,
     /// The number of times per second that the thread began to run.
     pub turns: Option<f64>,

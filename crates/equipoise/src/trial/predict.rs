@@ -17,8 +17,8 @@ use workload::Workload;
 use workload::recording::{Recording, Replay};
 
 /// The figures of a trial, the metrics of a replay that predict them, and the factor by which the replay may miss a
-/// figure under the kernel's own scheduler. A replay that differs by more counts as another load. `validate` allows the
-/// same factor for latencies.
+/// figure under the kernel's own scheduler. A replay that differs by more counts as another load. For latencies,
+/// `validate` allows the same factor.
 const FIGURES: [(&str, &str, f64); 2] = [("time", "makespan", 1.15), (LATENCY, "latency", 1.5)];
 const LATENCY: &str = "wakeup_latency_p99";
 /// The least part of a turn in % that must be recorded for its latencies to be compared.
@@ -238,7 +238,7 @@ fn simulated(scheduler: &::trial::Scheduler) -> Option<Scheduler> {
     found.ok()
 }
 
-/// The simulated release that is closest to this computer's.
+/// The simulated release for this computer's: Linux 6.12 if this computer's is older than 7.0, else the default.
 pub fn kernel() -> Kernel {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let major = release

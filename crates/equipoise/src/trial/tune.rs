@@ -8,8 +8,7 @@ use report::{Cell, Table};
 
 /// The policy whose settings are tried.
 pub const TUNED: &str = "equipoise";
-/// The metrics of a replay that judge a setting. A load that ends is judged by its time first; a load that does not end
-/// is judged by its latency.
+/// The metrics of a replay that judge a setting, the first one first. If the load goes on, latency comes first.
 const FIGURES: [&str; 2] = ["makespan", "latency"];
 /// The gain in % from which a setting is worth a trial, which is the least difference of a verdict.
 const LEAST_PCT: f64 = 1.0;
@@ -23,8 +22,7 @@ pub struct Tuned {
     pub best: Option<String>,
 }
 
-/// Simulates the load of `trace`, which ends or `goes_on`, under the policy with each of its settings changed, one at a
-/// time.
+/// Simulates the load of `trace`, which ends or `goes_on`, under the policy with one changed setting at a time.
 pub fn tune(predictor: &Predictor, trace: &[u8], goes_on: bool) -> Result<Tuned, Error> {
     let policy = Policy::find(TUNED)?;
     let others = policy
@@ -42,7 +40,8 @@ pub fn tune(predictor: &Predictor, trace: &[u8], goes_on: bool) -> Result<Tuned,
     Ok(judge(&names, &columns))
 }
 
-/// The policies in which `setting` has one of its other choices, or half or twice the number `value`.
+/// The policies in which `setting` has one of its other choices, or half or twice the number `value`; none if a loaded
+/// scheduler cannot change the setting.
 fn changed(setting: &Setting, value: u64) -> Vec<String> {
     let values: Vec<u64> = match &setting.kind {
         _ if !setting.live => Vec::new(),

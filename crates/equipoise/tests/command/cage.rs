@@ -266,7 +266,7 @@ fn the_compiler_changes_no_modes() {
     assert_eq!(mode & 0o7777, 0o644, "{says}");
 }
 
-/// Clang is tried after `cc`, but the time of both would add up.
+/// If `cc` fails, clang is tried, but not after `cc` has reached a limit: the time of both would add up.
 #[test]
 fn a_compiler_that_reaches_a_limit_is_the_last_one() {
     let folder = tempfile::tempdir().unwrap();

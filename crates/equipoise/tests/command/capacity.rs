@@ -39,8 +39,8 @@ fn a_cpu_that_is_half_used_gets_half_the_tasks() {
     }
 }
 
-/// A hardware thread has less than half of a CPU's cpu_power, and so has every other one, so a busy
-/// task is no reason to kick idle CPUs at each tick.
+/// A hardware thread has little more than half of a CPU's cpu_power, and so has every other one, so a
+/// busy task is no reason to kick idle CPUs at each tick.
 #[test]
 fn a_busy_thread_among_equals_kicks_nobody() {
     let result = json(

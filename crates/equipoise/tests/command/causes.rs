@@ -149,7 +149,7 @@ fn frequency_ramp() {
     );
 }
 
-/// CPUs 0 and 4 share a core. The thread returns to CPU 0, which is idle, while other cores are.
+/// CPUs 0 and 4 share a core. The thread returns to CPU 0, which is idle, although both CPUs of other cores are.
 #[test]
 fn smt_sibling() {
     let load = r#"{ "tasks": {
@@ -449,9 +449,9 @@ fn all_cpus_busy_with_equal_threads() {
     case.is("busy", None, &["all 2 CPUs were busy"]);
 }
 
-/// One of the two CPUs that a thread may use idles.
+/// All threads are bound to one CPU, and the other CPUs idle.
 #[test]
-fn the_other_cpu_of_its_affinity_idled() {
+fn cpus_outside_its_affinity_idled() {
     let tasks = r#""hog": { "instance": 3, "run": 200000, "loop": 1, "cpus": [2] },
         "ui": { "run": 1000, "timer": { "ref": "u", "period": 10000 }, "loop": 20, "cpus": [2] }"#;
     let case = Case::of_load("smp-8", &load(tasks, TO_THE_END), "eevdf", "ui");

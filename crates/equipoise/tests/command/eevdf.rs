@@ -71,7 +71,7 @@ fn tasks_have_the_slices_that_they_ask_for() {
     }
 }
 
-/// A task that does not fit a slow CPU is forced onto a fast one (misfit), and four heavy tasks use the fast ones.
+/// A task that does not fit a slow CPU is forced onto a fast one (misfit): two heavy tasks use the two fast ones.
 #[test]
 fn heavy_tasks_go_to_fast_cpus() {
     let heavy = run(

@@ -36,7 +36,6 @@ fn tasks_have_the_slices_that_they_ask_for() {
     rt_app::slices_are_those_asked_for("equipoise", 4);
 }
 
-/// Equal tasks make equal progress on every machine.
 #[test]
 fn equal_tasks_make_equal_progress_on_unlike_cpus() {
     for (threads, bar) in [
@@ -84,8 +83,8 @@ fn a_loop_leaves_a_shared_core_for_an_idle_one() {
     assert!(time < 1.01, "{time} s");
 }
 
-/// A thread that had too much on one CPU and wakes up on another has paid for it while it slept. (An earlier version
-/// let it wait for four loops, as if it had just run.)
+/// A thread that had too much on one CPU and wakes up on another has paid for it while it slept: it does not wait for
+/// four loops, as if it had just run.
 #[test]
 fn a_bound_task_pays_its_debt_while_it_sleeps() {
     let result = rt_app::run(
@@ -132,7 +131,7 @@ fn fast_cpus_take_over_tasks_of_slow_ones() {
 }
 
 /// Shares depend on the ratios of weights alone, and on what else may use the same CPUs: not on nice 0, and not on
-/// when a task started. Each of these loads was once served badly.
+/// when a task started.
 #[test]
 fn shares_follow_from_ratios_of_weights() {
     for (load, machine, metric, most) in [

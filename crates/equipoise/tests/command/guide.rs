@@ -1,4 +1,4 @@
-//! The commands of README and the guide, run as their reader types them.
+//! README and the pages of docs: their links lead somewhere, and the commands that they mention exist.
 
 use crate::common::{command, root, text};
 use crate::printed::pages;

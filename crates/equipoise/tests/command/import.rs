@@ -326,7 +326,6 @@ fn bad_input_is_one_message() {
     }
 }
 
-/// A trace of a million events is read in no more memory than its recording takes.
 #[test]
 fn a_million_events_fit() {
     let folder = tempfile::tempdir().unwrap();

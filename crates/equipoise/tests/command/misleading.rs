@@ -14,7 +14,7 @@ fn file(name: &str) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// The lines of the verdict about each goal and about stalled threads.
+/// What `compare` prints.
 fn compare(machine: &str, workload: &str, more: &[&str]) -> String {
     let args = ["compare", "--machine", machine, "--workload", workload];
     stdout(&[&args[..], more].concat())
@@ -507,7 +507,7 @@ fn throttled_time_is_not_wasted() {
     let (_folder, load) = crate::common::file("quota.json", text);
     let args = ["compare", "-m", "smp-2", "-w", &load, "-p", "equipoise"];
     let result = json(&[&args[..], &["--runs", "1", "--json"]].concat());
-    // The CPUs idle for nine tenths of 2 s.
+    // The CPUs idle for more than nine tenths of 2 s.
     let wasted = entry(&result, "equipoise", "wasted")["mean"]
         .as_f64()
         .unwrap();

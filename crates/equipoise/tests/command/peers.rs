@@ -97,8 +97,8 @@ fn missing_sources_and_unknown_names_are_said() {
     assert!(with("scx_lavdd").contains("scx_lavd"), "{says}");
 }
 
-/// Runs `scheduler` with `args`. The only programs on its PATH are a shell's and, if given, the
-/// script `cargo`; sources are in `folder`.
+/// Runs `scheduler` with `args`. The only program on its PATH is the script `cargo`, if given;
+/// sources are in `folder`.
 fn scheduler(args: &[&str], cargo: Option<&str>, folder: &Path) -> Output {
     let programs = tempfile::tempdir().unwrap();
     if let Some(script) = cargo {

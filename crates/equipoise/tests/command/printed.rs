@@ -49,7 +49,7 @@ pub fn documented(path: &Path, made: &str) {
     );
 }
 
-/// Every page of the repository's top folder, of docs and of vm.
+/// Every page of docs, and those of other folders that name commands.
 pub fn pages() -> Vec<PathBuf> {
     let top = [
         "README.md",

@@ -54,8 +54,8 @@ pub fn shares_are_by_weight(policy: &str, runs: &str, tolerance: f64) {
         .unwrap();
     }
     let result = run("smp-2", 20, &tasks, policy, runs);
-    // A step of work takes longer if turns of other tasks fall into it, on average in proportion to
-    // the task's share.
+    // Turns of other tasks fall into a step of work, so on average it takes the longer, the smaller the
+    // task's share is.
     let total: f64 = LEVELS.iter().map(|(_, weight)| weight).sum();
     for (index, (nice, weight)) in LEVELS.iter().enumerate() {
         let part = 200.0 / mean(&result, &format!("loop{index}/run"));
@@ -89,7 +89,7 @@ fn a_load_that_a_duration_cuts_short_is_named() {
     let words = "kbuild/time: missing in 4 of 4 runs, which the duration of 1.000 s cut short";
     has!(cut, words);
     // The call never returns by itself.
-    assert!(!cut.contains("call/time: not"), "{cut}");
+    assert!(!cut.contains("call/time: missing"), "{cut}");
     let done = said("kbuild:objects=2,serial=1ms");
     assert!(!done.contains("missing in"), "{done}");
 }

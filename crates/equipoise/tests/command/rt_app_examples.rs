@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "/usr/share/doc/rt-app/examples";
 
-/// The complete configurations: `merge/` has parts of one, and `taskset.json` belongs to an rt-app
-/// before 1.0.
+/// The complete configurations: `merge/` has parts of one.
 fn examples(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

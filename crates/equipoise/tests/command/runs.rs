@@ -420,8 +420,8 @@ fn a_scheduler_in_c_is_a_column_like_any_other() {
         foreign["context_switches"].as_f64().unwrap()
     };
     // With two busy threads per CPU, slices a tenth as long mean ten times as many switches. The
-    // slices are shorter than a tick, because the time of the tick itself does not count as the
-    // task's.
+    // slices are a little shorter than ten ticks and one, because the time of the tick itself does
+    // not count as the task's.
     let (long, short) = (switches("slice=95000000"), switches("slice=9500000"));
     assert!(short > 5.0 * long, "{short} and {long} switches");
 }

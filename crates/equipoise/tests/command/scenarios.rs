@@ -1,6 +1,5 @@
 //! Expectations of a good scheduler, from published complaints about others. The loads are so small
-//! that the right result is known. `equipoise` is compared with a run alone or with EEVDF, not with
-//! a measured number.
+//! that the right result is known, or that of EEVDF or of a thread alone is.
 
 use crate::common::{file, json};
 use crate::rt_app::{self, entry, mean};
@@ -15,8 +14,8 @@ fn takes(machine: &str, tasks: &str, thread: &str) -> f64 {
     mean(&run(machine, tasks, "equipoise"), &format!("{thread}/run"))
 }
 
-/// The least and the greatest time of a piece of work for each of three `instances` of a thread,
-/// us.
+/// The least and the greatest of the mean times that a piece of work takes the `instances` of a
+/// thread, us.
 fn least_and_most(result: &Value, thread: &str, instances: std::ops::Range<u32>) -> (f64, f64) {
     let times = instances.map(|index| mean(result, &format!("{thread}-{index}/run")));
     times.fold((f64::MAX, 0.0), |(least, most), time| {
@@ -50,7 +49,7 @@ fn a_thread_of_short_runs_does_not_wait_for_loops() {
     assert!(waited < 500.0, "{waited} us");
 }
 
-/// With fewer threads than fast cores, no thread runs on a slow core or shares a core: a nice-0
+/// With no more threads than fast cores, no thread runs on a slow core or shares a core: a nice-0
 /// thread is as fast alongside nice-19 threads as alone.
 #[test]
 fn a_nice_thread_takes_no_sibling_while_a_core_idles() {
@@ -80,8 +79,8 @@ fn an_idle_slow_core_comes_before_half_a_fast_one() {
 }
 
 /// No CPU idles next to a CPU with two movable tasks, wherever other tasks are pinned (kSTEP's bug
-/// 9: an idle CPU that never pulls): each of five loops on four CPUs of different speed and load
-/// finishes within its share.
+/// 9: an idle CPU that never pulls): four loops on four CPUs, two of them bound to one CPU each, are
+/// as fast as alone.
 #[test]
 fn an_idle_cpu_pulls_where_others_are_kept_apart() {
     let tasks = r#""a": { "cpus": [0], "loop": -1, "run": 5000 }, "d": { "cpus": [3], "loop": -1, "run": 5000 },
@@ -218,8 +217,8 @@ fn cpu_time(result: &Value, task: &str, threads: std::ops::Range<u32>, us: f64) 
 }
 
 /// A thread that sleeps for 20 us after each 200 us gets its share alongside threads that never
-/// sleep, whatever their nice level and the machine. Its share is 8/11 of a CPU, and it asks for
-/// 0.65 to 0.74 (a sleep ends late by the timer's slack of 50 us). An earlier version gave it 0.06.
+/// sleep, whatever their nice level and the machine. Beside eight threads of nice 0 on eight CPUs its share is 8/11 of
+/// a CPU, and it asks for 0.65 to 0.74 (a sleep ends late by the timer's slack of 50 us).
 #[test]
 fn a_thread_that_sleeps_little_is_not_starved() {
     for (machine, cpus) in [

@@ -3,7 +3,8 @@
 
 use crate::cause::Case;
 
-/// A machine, a load, a policy, the kinds of cause that are right, and words of the first sentence.
+/// A machine, a load, a policy or a scheduler's source, the kinds of cause that are right, and words of the first
+/// sentence.
 type Known<'a> = (
     &'static str,
     &'a str,

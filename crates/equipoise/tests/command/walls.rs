@@ -1,4 +1,4 @@
-//! A stranger's file does not reach other files, processes, and the readers of results.
+//! A stranger's file does not reach other files or processes, and does not act on the readers of results.
 
 use crate::common::{command, text, words};
 use crate::foreign::fifo;
@@ -146,7 +146,7 @@ fn a_thread_s_name_acts_on_no_reader() {
             .any(|line| line.trim_start().starts_with("evil-66"))
     );
     // A message about a file is plain text, too.
-    let output = run(&["--measured", "\u{1b}[2J\u{202e}absent"]);
+    let output = run(&["--scheduler", "\u{1b}[2J\u{202e}absent"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(is_plain(&text(&output.stderr)), "{}", text(&output.stderr));
 }

@@ -541,7 +541,10 @@ static inline int ctzll(u64 v)
 
 extern struct rq runqueues;
 
-/* The clocks of a CPU's runqueue. Here neither interrupts nor a hypervisor take time from a task. */
+/*
+ * The clocks of a CPU's runqueue. The time of interrupts and of a hypervisor reads as 0, although clock_task
+ * excludes the time of interrupts on a machine that accounts it.
+ */
 static inline u64 scx_clock_task(u32 cpu)
 {
 	struct rq *rq = __equipoise_rq(cpu);

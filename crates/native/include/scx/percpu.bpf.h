@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * Per-CPU memory. Today's schedulers include this header; the simulated kernel has its contents in
- * scx/object.bpf.h.
- */
+/* Per-CPU data of the kernel. The other contents of scx's header of this name are in scx/object.bpf.h. */
 #ifndef __SCX_PERCPU_BPF_H
 #define __SCX_PERCPU_BPF_H
 

@@ -335,7 +335,7 @@ fn a_task_that_goes_on_after_its_slice_stops_with_its_part() {
     cpu.wake(0);
     cpu.pick();
     cpu.pass(4_000_000);
-    assert!(!cpu.is_over(), "nobody else is there");
+    assert!(!cpu.is_over(), "no other task is there");
     cpu.wake(1);
     cpu.pass(1_000_000);
     assert!(cpu.is_over());

@@ -145,6 +145,14 @@ void tick(u32 cpu)
 	pick(cpu);
 }
 
+void ticks(u32 cpu, u32 count, u64 ns)
+{
+	while (count--) {
+		tick(cpu);
+		pass(ns);
+	}
+}
+
 /* A waiting task goes to the other CPU. */
 void migrate(u32 i)
 {
@@ -376,6 +384,7 @@ impl Kernel {
 
     c_fns! {
         fn pass(ns: u64);
+        fn ticks(cpu: u32, count: u32, ns: u64);
         fn group(group: u32, cpu: u32) -> Group;
         fn look_at_task(task: u32) -> Task;
     }
@@ -536,6 +545,11 @@ proptest! {
         }
     }
 
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
     /// Busy tasks on one CPU get the CPU time to which their weights and their groups' weights
     /// entitle them.
     #[test]
@@ -549,10 +563,7 @@ proptest! {
         for &task in &busy {
             kernel.call2("wake", task as u32, 0);
         }
-        for _ in 0..20_000 {
-            kernel.call("tick", 0);
-            kernel.pass(1_000_000);
-        }
+        kernel.ticks(0, 20_000, 1_000_000);
         let tasks = kernel.tasks();
         // A group's weight is divided among its busy tasks and those of its groups that have any.
         let in_use = |group: u32| busy.iter().any(|&task| tree.contains(group, tasks[task].group));

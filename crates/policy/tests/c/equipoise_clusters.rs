@@ -490,7 +490,7 @@ fn a_task_stays_with_a_waker_that_sleeps_soon() {
 }
 
 /// The time that a task runs on after its first wakeup of a turn is an average. A turn that ends before the task
-/// sleeps shows only the least of that time.
+/// sleeps gives only a lower bound of that time.
 #[test]
 fn a_waker_runs_on_for_a_usual_time() {
     for (runnable, since, after) in [(0, 4, 7), (0, 12, 9), (1, 4, 8), (1, 12, 9)] {

@@ -95,8 +95,8 @@ fn begin() -> Hotplug {
     hotplug
 }
 
-/// An earlier version let this thread wait for good: its CPU took the tasks that wait for other CPUs, until the kernel's
-/// watchdog ended the scheduler.
+/// If the new CPU took only tasks that wait for other CPUs, the thread would wait until the kernel's watchdog ended the
+/// scheduler.
 #[test]
 fn the_hotplug_thread_of_a_new_cpu_runs() {
     let hotplug = begin();
@@ -107,7 +107,7 @@ fn the_hotplug_thread_of_a_new_cpu_runs() {
     assert!(!hotplug.still_waits_there(3));
 }
 
-/// An earlier version took the new CPU for the first CPU of the first cluster.
+/// The new CPU is not taken for the first CPU of the first cluster.
 #[test]
 fn a_busy_cpu_is_not_idle_because_a_new_one_is() {
     let hotplug = begin();

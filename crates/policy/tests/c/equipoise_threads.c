@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Tests the words that CPUs share in scheduler/equipoise, with a thread for each CPU. equipoise_threads.rs builds
- * it with ThreadSanitizer. After a failure it prints what went wrong and exits with a status other than 0.
+ * this program with ThreadSanitizer. After a failure the program prints it and exits with a status other than 0.
  */
 #include <scx/common.bpf.h>
 
@@ -173,9 +173,9 @@ static void test_claims(void)
 		run_threads(CPUS, cpu_thread);
 		for (u32 i = 0; i < nr_clusters; i++) {
 			if (clusters[i].idle)
-				fail("a CPU idles that does not", clusters[i].idle);
+				fail("busy CPUs are marked as idle", clusters[i].idle);
 			if (idle_clusters >> i & 1)
-				fail("a cluster has idle CPUs that has none", i);
+				fail("a cluster without idle CPUs is marked as having some", i);
 		}
 	}
 }
@@ -204,7 +204,7 @@ static void test_hints(void)
 		run_threads(CPUS, idle_thread);
 		for (u32 i = 0; i < nr_clusters; i++)
 			if (clusters[i].idle && !(idle_clusters >> i & 1))
-				fail("idle CPUs that none finds", clusters[i].idle);
+				fail("idle CPUs that no CPU finds", clusters[i].idle);
 	}
 	for (u32 cpu = 0; cpu < CPUS; cpu++)
 		clear_idle(cpu);
@@ -243,7 +243,7 @@ static void test_shares(void)
 			if (shares[i].held)
 				fail("a group stays throttled", i);
 			if (shares[i].runnable || shares[i].counted)
-				fail("a group has something runnable that has nothing", i);
+				fail("a group without tasks counts as runnable", i);
 		}
 		if (nr_throttled)
 			fail("groups are counted as throttled", nr_throttled);

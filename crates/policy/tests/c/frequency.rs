@@ -127,7 +127,7 @@ fn an_idle_cpu_asks_for_what_its_interrupts_need_and_no_longer_than_they_last() 
     for _ in 0..400 {
         scheduler.pass(MS, MS / 2);
     }
-    // The CPU counts as busy for the last half of each 32 ms, which makes a utilization of 0.586 of 1024. A quarter is
+    // The CPU counts as busy for the last half of each 32 ms, which makes a utilization of 600 of 1024. A quarter is
     // added as a margin.
     assert!(
         scheduler.request(0).abs_diff(750) < 16,

@@ -29,7 +29,7 @@ impl Scheduler {
         Scheduler::on("smt-4", tasks)
     }
 
-    /// The same scheduler on another machine, with tasks on its first CPUs.
+    /// The scheduler's code on `machine`, with this number of busy loops on each of its first CPUs.
     fn on(machine: &str, tasks: [u32; 8]) -> Scheduler {
         let library = common::compile_with_tables(
             r#"#include <scx/common.bpf.h>

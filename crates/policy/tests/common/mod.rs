@@ -33,7 +33,7 @@ pub fn compile(code: &str) -> Library {
     std::fs::write(&source, code).unwrap();
     let headers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../native/include");
     let include = [scheduler(), headers];
-    let flags = [FLAGS, &["-O2", "-shared", "-fPIC"]].concat();
+    let flags = [FLAGS, &["-O0", "-shared", "-fPIC"]].concat();
     let compiled =
         native::shared_object(&[&source], &flags, &include.each_ref().map(|i| i.as_path()));
     std::fs::write(&object, compiled.unwrap_or_else(|said| panic!("{said}"))).unwrap();

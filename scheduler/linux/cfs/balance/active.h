@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Active balance: a CPU that should get load, but finds only a running task or no task that may
- * move, requests the running task. Where the kernel lets its stopper thread take the CPU, here the
- * CPU is made to reschedule, and gives a task away in ops.dispatch().
+ * move, requests the running task.
  */
 #ifndef __EQUIPOISE_ACTIVE_H
 #define __EQUIPOISE_ACTIVE_H

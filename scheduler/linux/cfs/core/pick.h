@@ -10,7 +10,7 @@
 #include "../group/pick.h"
 
 /*
- * Starts the waiting task @pid if it is at most a wakeup granularity behind the leftmost task,
+ * Starts the waiting task @pid if it is at most a wakeup granularity ahead of the leftmost task,
  * which is @prev (NULL: none) or the first of the queue.
  */
 static __noinline bool pick_buddy(u32 cpu, s32 pid, struct fair_entity *prev)

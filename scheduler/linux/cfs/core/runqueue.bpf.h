@@ -4,8 +4,8 @@
  * the CPU's dispatch queue, which is ordered by vruntime and whose id is the CPU's number.
  *
  * Another CPU may change nr_running and the load sums (atomically) and leave notes (active_balance, next_pid, ...).
- * Everything else is written by the CPU itself, or by a CPU that wakes or changes a task there. While the CPU is
- * idle, the CPU that balances for it writes this instead.
+ * Everything else is written by the CPU itself, or by a CPU that wakes or changes a task there or, while the CPU is
+ * idle, balances for it.
  */
 #ifndef __EQUIPOISE_RUNQUEUE_H
 #define __EQUIPOISE_RUNQUEUE_H

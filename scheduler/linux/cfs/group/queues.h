@@ -264,7 +264,7 @@ __noinline bool put_prev_groups(u32 group, u32 cpu, u64 now)
 		grq->h_curr = false;
 		group = group_parent(group);
 		leftmost = leftmost_of(group, cpu);
-		/* A pick has looked only at the root's queue. */
+		/* Of the queues that have these entities, the pick may have looked only at the root's. */
 		if (group && grq->on_rq && (*leftmost == ~0ULL || time_before(grq->vruntime, *leftmost)))
 			*leftmost = grq->vruntime;
 	}

@@ -60,7 +60,7 @@ struct balance_env {
 	bool dst_core_idle;
 	/* Whether dst_cpu has clearly more capacity than every CPU of the group under consideration. */
 	bool dst_is_larger;
-	/* Whether any CPU is overloaded (has more than one task), and whether any CPU is overutilized. */
+	/* The domain's part of struct whole_machine. */
 	bool overloaded;
 	bool overutilized;
 	/* The CPUs found to have no movable task; the set is valid only if any_excluded is true. */

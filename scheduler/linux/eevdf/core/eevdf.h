@@ -82,7 +82,7 @@ static __always_inline void clear_buddy(struct fair_rq *rq, s32 pid)
  * Charges the task that runs on @cpu for its own time since the last call. The caller holds the runqueue's lock,
  * and the runqueue's clock is up to date. Returns true if tasks wait, and the running task has received its slice
  * or is no longer protected. In Linux 6.12 the loss of protection counts only if the task has also had more than
- * its share (did_preempt_short()).
+ * its share (did_preempt_short()). With queues of groups, returns true also if a queue above the task must stop.
  */
 static __always_inline bool update_curr(u32 cpu)
 {
@@ -378,8 +378,8 @@ static __noinline void migrate_hierarchy(struct fair_entity *se, u32 src_cpu, u3
 
 /*
  * Moves a waiting task to the runqueue of @cpu, with its lag and the distance to its deadline. This function is not
- * inlined in BPF, either, because a chain of calls has 512 bytes of stack, and balancing, which calls the function
- * at its end, uses most of the stack.
+ * inlined in BPF, because a chain of calls has 512 bytes of stack, and balancing, which calls the function at its
+ * end, uses most of the stack.
  */
 static __noinline void migrate_entity(struct fair_entity *se, u32 cpu)
 {

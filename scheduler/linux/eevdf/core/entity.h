@@ -30,7 +30,7 @@ struct fair_entity {
 	u64 listed_at;
 	/*
 	 * The weight in the group; 2^32 / weight or, in a group other than the root, 0, where an exact division is
-	 * used; and the weight on the CPU, scaled. In the root the two weights are the same.
+	 * used; and the weight on the CPU, scaled. In the root the two weights differ only in scale.
 	 */
 	u32 weight;
 	u32 inv_weight;

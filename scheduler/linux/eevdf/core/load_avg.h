@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The averages of a task and of a runqueue: load (weight while runnable), runnable tasks, and utilization. They are
- * PELT by the series of ../../signals/pelt.h, with the sums of kernel/sched/pelt.c of Linux 6.12. The sums of a
+ * PELT by the series of signals/pelt.h, with the sums of kernel/sched/pelt.c of Linux 6.12. The sums of a
  * runqueue cover all attached tasks, asleep or not, so a task takes its part along when it leaves.
  *
  * Time is the runqueue's clock_pelt, which runs slower on a slower CPU and catches up while that CPU is idle, so a

@@ -18,8 +18,8 @@ static __always_inline u64 calc_delta_weight(u64 delta, u64 weight, u32 inv_weig
 }
 
 /*
- * V, rounded down. The sums are relative to queue->zero_vruntime, the last V, so that they are small. V is computed
- * from two words. If other CPUs are changing these words, this function returns the last value.
+ * V, rounded down, as the distance from queue->zero_vruntime, the last V, so that products are small. V is computed
+ * from two words. If other CPUs are changing these words, this function returns the last V.
  */
 static __always_inline u64 peek_vruntime(const struct eevdf_queue *queue)
 {

@@ -5,7 +5,7 @@
  *
  * Another CPU may change the counts and sums of runnable tasks (atomically) and leave notes (active_balance, ...).
  * Everything else is written under the CPU's lock, by the CPU itself or by a CPU that wakes or changes a task
- * there. While the CPU is idle, the CPU that balances for it writes this instead.
+ * there; while the CPU is idle, also by the CPU that balances for it.
  */
 #ifndef __EQUIPOISE_RUNQUEUE_H
 #define __EQUIPOISE_RUNQUEUE_H
@@ -218,8 +218,8 @@ struct llc llcs[MAX_CPUS];
 
 /* State of the machine as a whole (root_domain). */
 struct whole_machine {
-	/* Whether any CPU has more than one task and, where placement by energy is possible, whether any CPU is
-	 * overutilized. */
+	/* Whether any CPU has more than one task, or a task that does not fit it; and, where placement by energy is
+	 * possible, whether any CPU is overutilized. */
 	bool overloaded;
 	bool overutilized;
 };

@@ -77,7 +77,7 @@ static __always_inline bool hmp_busy(u32 cpu)
 	return READ_ONCE(rq_of(cpu)->design.hmp.load_avg_ratio);
 }
 
-/* The time when a task last arrived on @cpu from a CPU of the other kind, in ns. */
+/* The time of the last migration to @cpu (struct hmp_rq), in ns. */
 static __always_inline u64 hmp_last(u32 cpu)
 {
 	const struct hmp_rq *hmp = &rq_of(cpu)->design.hmp;

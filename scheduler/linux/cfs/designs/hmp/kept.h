@@ -4,7 +4,7 @@
 #define __EQUIPOISE_HMP_KEPT_H
 
 struct hmp_entity {
-	/* The times when the task last went to a faster and to a slower CPU, in ns; 0 is long ago. */
+	/* The time of the task's last migration, up or down, in ns; the other time is 0. */
 	u64 last_up;
 	u64 last_down;
 	/* The task's runnable average, in 1024ths. */
@@ -18,7 +18,10 @@ struct hmp_running {
 struct hmp_rq {
 	/* The sum of the runnable averages of the runqueue's tasks, whatever their weights. */
 	u64 load_avg_ratio;
-	/* The times when a task last arrived on this CPU from a CPU of the other kind, up or down, in ns. */
+	/*
+	 * The time of the last migration to this CPU, up (also that of a new task) or down (also from another slow
+	 * CPU), in ns; the other time is 0.
+	 */
 	u64 last_up;
 	u64 last_down;
 	/* Whether the CPU has been asked to pull a task from a slow CPU. */

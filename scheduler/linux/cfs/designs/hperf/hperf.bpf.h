@@ -322,8 +322,7 @@ __noinline bool hperf_idle_pull(u32 this_cpu, u64 now)
 
 /*
  * Handles a tick of @cpu: while a slow CPU has a task, no fast CPU that may run the task should be idle. Fast CPUs
- * that ran out of work have pulled; this check covers tasks that came later, when they were not allowed onto a fast
- * CPU.
+ * that ran out of work have pulled; this check covers tasks that have been allowed onto a fast CPU since.
  */
 __noinline bool hperf_tick(u32 cpu, u64 now)
 {

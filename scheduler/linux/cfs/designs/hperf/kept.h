@@ -21,7 +21,7 @@ struct hperf_running {
 };
 
 struct hperf_rq {
-	/* The time, in ns, at which a task was requested that is on its way here to replace one that left. */
+	/* The time, in ns, at which a task was requested that is on its way here; 0: none is. */
 	u64 swap_stamp;
 	/* Whether the CPU has been asked to pull a task from a slow CPU. */
 	bool wake_for_idle_pull;
