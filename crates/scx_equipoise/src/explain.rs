@@ -5,7 +5,7 @@ use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
 use machine::counted;
 use policy::Explained;
 use std::borrow::Cow;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io::{self, Write};
 
@@ -19,9 +19,15 @@ pub fn printer(buffer: &dyn MapCore, task: Option<String>) -> Result<RingBuffer<
     let names = Names::default();
     let mut builder = RingBufferBuilder::new();
     builder.add(buffer, move |record| {
-        let line = Explained::line(record, |pid| names.of(pid));
+        let is_shown = Cell::new(task.is_none());
+        let line = Explained::line(record, |pid| {
+            let name = names.of(pid);
+            let is_it = task.as_deref().is_some_and(|task| is(task, &name, pid));
+            is_shown.set(is_shown.get() || is_it);
+            Cow::Owned(format!("{name} ({pid})"))
+        });
         let line = line.as_deref().unwrap_or("unknown decision");
-        if task.as_deref().is_none_or(|task| concerns(line, task)) {
+        if is_shown.get() {
             // If a reader closes standard output, the scheduler stays loaded.
             let _ = writeln!(io::stdout().lock(), "{line}");
         }
@@ -32,14 +38,9 @@ pub fn printer(buffer: &dyn MapCore, task: Option<String>) -> Result<RingBuffer<
         .context("cannot listen to the scheduler's decisions")
 }
 
-/// Does a decision's `line` name the task? The task appears as `NAME (PID)`.
-fn concerns(line: &str, task: &str) -> bool {
-    let is_word_end = |before: &str| !before.ends_with(|c: char| c.is_alphanumeric());
-    let name = format!("{task} (");
-    let named = line
-        .match_indices(&name)
-        .any(|(at, _)| is_word_end(&line[..at]));
-    named || line.contains(&format!(" ({task})"))
+/// Is `task`, as the user calls it, the name or the pid of this task?
+fn is(task: &str, name: &str, pid: i32) -> bool {
+    task == name || task.parse() == Ok(pid)
 }
 
 /// Prints the number of lost decisions, `said` of which have already been reported.
@@ -56,7 +57,7 @@ pub fn warn_of_lost(said: &mut u64, lost: u64) {
 struct Names(RefCell<HashMap<i32, String>>);
 
 impl Names {
-    fn of(&self, pid: i32) -> Cow<'static, str> {
+    fn of(&self, pid: i32) -> String {
         let mut names = self.0.borrow_mut();
         if names.len() >= MOST_NAMES {
             names.clear();
@@ -65,7 +66,7 @@ impl Names {
             let comm = std::fs::read_to_string(format!("/proc/{pid}/comm"));
             comm.map_or_else(|_| "task".to_owned(), |comm| comm.trim_end().to_owned())
         });
-        Cow::Owned(format!("{name} ({pid})"))
+        name.clone()
     }
 }
 
@@ -73,25 +74,26 @@ impl Names {
 mod tests {
     use super::*;
 
+    /// Names may have spaces and hyphens.
     #[test]
-    fn a_task_is_chosen_by_name_or_pid() {
-        let line = "1.000001 CPU 3: ui (412) goes to CPU 1: it idles";
-        for task in ["ui", "412"] {
-            assert!(concerns(line, task), "{task}");
+    fn a_task_is_chosen_by_its_whole_name_or_pid() {
+        for task in ["Web Content", "412"] {
+            assert!(is(task, "Web Content", 412), "{task}");
         }
-        for other in ["i", "41", "CPU", "render"] {
-            assert!(!concerns(line, other), "{other}");
+        for other in ["Content", "Web", "41", ""] {
+            assert!(!is(other, "Web Content", 412), "{other}");
         }
+        assert!(!is("ui", "my-ui", 412));
     }
 
     #[test]
-    fn tasks_are_called_by_their_names_and_pids() {
+    fn tasks_are_called_by_their_names() {
         let names = Names::default();
         let (own, pid) = (
             std::fs::read_to_string("/proc/self/comm").unwrap(),
             std::process::id(),
         );
-        assert_eq!(names.of(pid as i32), format!("{} ({pid})", own.trim_end()));
-        assert_eq!(names.of(-1), "task (-1)");
+        assert_eq!(names.of(pid as i32), own.trim_end());
+        assert_eq!(names.of(-1), "task");
     }
 }
