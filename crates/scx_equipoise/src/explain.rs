@@ -8,10 +8,12 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io::{self, Write};
+use std::time::{Duration, Instant};
 
-/// The largest number of task names that are remembered. When there are more, all names are looked up again, because
-/// pids are reused.
+/// The largest number of task names that are remembered. When there are more, all names are looked up again.
 const MOST_NAMES: usize = 4096;
+/// The time after which a name is looked up again. A task is renamed when it executes a program, and pids are reused.
+const REMEMBERED: Duration = Duration::from_millis(50);
 
 /// Prints the decisions in `buffer` at each call of `RingBuffer::consume`: all decisions or, if `task` is given, only
 /// those about the task with this name or pid.
@@ -52,9 +54,9 @@ pub fn warn_of_lost(said: &mut u64, lost: u64) {
     }
 }
 
-/// The names of tasks.
+/// The names of tasks, by pid, each with the time when it was looked up.
 #[derive(Default)]
-struct Names(RefCell<HashMap<i32, String>>);
+struct Names(RefCell<HashMap<i32, (String, Instant)>>);
 
 impl Names {
     fn of(&self, pid: i32) -> String {
@@ -62,17 +64,28 @@ impl Names {
         if names.len() >= MOST_NAMES {
             names.clear();
         }
-        let name = names.entry(pid).or_insert_with(|| {
-            let comm = std::fs::read_to_string(format!("/proc/{pid}/comm"));
-            comm.map_or_else(|_| "task".to_owned(), |comm| comm.trim_end().to_owned())
-        });
-        name.clone()
+        let (known, now) = (names.get(&pid), Instant::now());
+        if let Some((name, since)) = known
+            && now.duration_since(*since) < REMEMBERED
+        {
+            return name.clone();
+        }
+        let comm = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+        let name = match (comm, known) {
+            (Ok(comm), _) => comm.trim_end().to_owned(),
+            // The task has exited.
+            (Err(_), Some((name, _))) => name.clone(),
+            (Err(_), None) => "task".to_owned(),
+        };
+        names.insert(pid, (name.clone(), now));
+        name
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::{Command, Stdio};
 
     /// Names may have spaces and hyphens.
     #[test]
@@ -95,5 +108,30 @@ mod tests {
         );
         assert_eq!(names.of(pid as i32), own.trim_end());
         assert_eq!(names.of(-1), "task");
+    }
+
+    /// A shell's child has the shell's name until it executes a program, and keeps its last name when it has exited.
+    #[test]
+    fn a_task_that_executes_a_program_has_its_name() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "read -r line; exec cat"]);
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+        let pid = child.id() as i32;
+        let names = Names::default();
+        let is_called = |name: &str| {
+            let began = Instant::now();
+            while names.of(pid) != name && began.elapsed() < Duration::from_secs(60) {
+                std::thread::sleep(REMEMBERED / 10);
+            }
+            names.of(pid) == name
+        };
+        assert!(is_called("sh"));
+        let mut input = child.stdin.take().unwrap();
+        input.write_all(b"\n").unwrap();
+        assert!(is_called("cat"));
+        drop(input);
+        child.wait().unwrap();
+        std::thread::sleep(REMEMBERED);
+        assert_eq!(names.of(pid), "cat");
     }
 }
