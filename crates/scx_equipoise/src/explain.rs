@@ -70,9 +70,10 @@ impl Names {
         {
             return name.clone();
         }
-        let comm = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+        let comm = std::fs::read(format!("/proc/{pid}/comm"));
         let name = match (comm, known) {
-            (Ok(comm), _) => comm.trim_end().to_owned(),
+            // The kernel cuts names after 15 bytes, maybe within a letter.
+            (Ok(comm), _) => String::from_utf8_lossy(&comm).trim_end().to_owned(),
             // The task has exited.
             (Err(_), Some((name, _))) => name.clone(),
             (Err(_), None) => "task".to_owned(),
@@ -108,6 +109,18 @@ mod tests {
         );
         assert_eq!(names.of(pid as i32), own.trim_end());
         assert_eq!(names.of(-1), "task");
+    }
+
+    #[test]
+    fn a_name_need_not_be_text() {
+        let named = std::thread::spawn(|| {
+            // SAFETY: the name ends with a zero.
+            let renamed = unsafe { libc::prctl(libc::PR_SET_NAME, c"ui\xd0".as_ptr()) };
+            assert_eq!(renamed, 0);
+            // SAFETY: gettid(2) has no arguments.
+            Names::default().of(unsafe { libc::gettid() })
+        });
+        assert_eq!(named.join().unwrap(), "ui\u{fffd}");
     }
 
     /// A shell's child has the shell's name until it executes a program, and keeps its last name when it has exited.
