@@ -66,20 +66,15 @@ impl Bundle {
     fn hide(&mut self) {
         self.about.load = "a load".to_owned();
         for scheduler in &mut self.plan.schedulers {
-            let words = scheduler.name.split(' ').map(without_folders);
-            scheduler.name = words.collect::<Vec<&str>>().join(" ");
+            scheduler.name = without_folders(&scheduler.name);
         }
         if let Some(Fault::Command(why) | Fault::System(why)) = &mut self.outcome.ended {
             *why = "the load failed".to_owned();
         }
         for removed in &mut self.outcome.removed {
             // The kernel's reason names a task in parentheses.
-            removed.why = removed
-                .why
-                .split(" (")
-                .next()
-                .unwrap_or_default()
-                .to_owned();
+            let why = removed.why.split(" (").next().unwrap_or_default();
+            removed.why = without_folders(why);
         }
         let mut names = Names::default();
         let turns = self.outcome.blocks.iter_mut().flatten();
@@ -187,9 +182,11 @@ impl Names {
     }
 }
 
-/// A word of a command line without the folders of a path.
-fn without_folders(word: &str) -> &str {
-    word.rsplit('/').next().unwrap_or(word)
+/// A command line or a message without the folders of paths.
+fn without_folders(text: &str) -> String {
+    let words = text.split(' ').map(|word| word.rsplit('/').next());
+    let words: Vec<&str> = words.map(Option::unwrap_or_default).collect();
+    words.join(" ")
 }
 
 /// The kernel's version and configuration.
@@ -326,6 +323,15 @@ mod tests {
                 .unwrap()
                 .contains("secret")
         );
+    }
+
+    #[test]
+    fn the_reason_for_a_removal_has_no_folders() {
+        let mut bundle = bundle(true);
+        let why = "/home/me/scx_x: Permission denied (os error 13)";
+        bundle.outcome.removed[0].why = why.to_owned();
+        bundle.hide();
+        assert_eq!(bundle.outcome.removed[0].why, "scx_x: Permission denied");
     }
 
     #[test]
