@@ -191,7 +191,8 @@ fn without_folders(text: &str) -> String {
 
 /// The kernel's version and configuration.
 fn of_kernel() -> Vec<(String, Vec<u8>)> {
-    let version = fs::read("/proc/version").unwrap_or_default();
+    let version = fs::read_to_string("/proc/version").unwrap_or_default();
+    let version = without_builder(&version).into_bytes();
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let packed = fs::read("/proc/config.gz").ok();
     let config = match packed {
@@ -204,6 +205,13 @@ fn of_kernel() -> Vec<(String, Vec<u8>)> {
     files
         .map(|(name, bytes)| (name.to_owned(), bytes))
         .collect()
+}
+
+/// The text of `/proc/version` without the first parentheses, which name the user and the host that built the kernel.
+fn without_builder(version: &str) -> String {
+    let (before, rest) = version.split_once(" (").unwrap_or((version, ""));
+    let after = rest.split_once(')').map_or("", |(_, after)| after);
+    format!("{before}{after}")
 }
 
 /// The files that describe the CPUs.
@@ -332,6 +340,18 @@ mod tests {
         bundle.outcome.removed[0].why = why.to_owned();
         bundle.hide();
         assert_eq!(bundle.outcome.removed[0].why, "scx_x: Permission denied");
+    }
+
+    #[test]
+    fn a_kernel_that_the_user_has_built_does_not_name_the_user() {
+        let version = "Linux version 6.12.9 (me@my-pc) (gcc (Debian) 14.2, GNU ld 2.43) #1 SMP\n";
+        let expected = "Linux version 6.12.9 (gcc (Debian) 14.2, GNU ld 2.43) #1 SMP\n";
+        assert_eq!(without_builder(version), expected);
+        assert_eq!(
+            without_builder("Linux version 6.12.9\n"),
+            "Linux version 6.12.9\n"
+        );
+        assert_eq!(without_builder(""), "");
     }
 
     #[test]
