@@ -241,8 +241,7 @@ impl Linux {
     /// possible because /proc/stat counts ticks, counts as 0.
     fn others_pct(&self, turn: &Turn, own_ns: u64) -> f64 {
         let busy: u64 = turn.busy_ns.values().sum();
-        let cpus = std::thread::available_parallelism().map_or(1, |it| it.get());
-        let all = turn.elapsed_ns.max(1) as f64 * cpus as f64;
+        let all = turn.elapsed_ns.max(1) as f64 * online() as f64;
         100.0 * busy.saturating_sub(own_ns) as f64 / all
     }
 }
@@ -309,6 +308,11 @@ impl Kernel for Linux {
     }
 }
 
+/// The number of CPUs that are online, whether or not this process may use them.
+fn online() -> usize {
+    detect::online(Path::new("/sys")).map_or(1, |cpus| cpus.count().max(1))
+}
+
 /// The folder in which the kernel shows its sched_ext scheduler.
 pub(crate) fn sched_ext() -> PathBuf {
     PathBuf::from("/sys/kernel/sched_ext")
@@ -344,6 +348,19 @@ fn check(sched_ext: &Path, is_root: bool) -> Result<(), Box<BadInput>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A trial may run under `taskset`; /proc/stat has the time of all CPUs all the same.
+    #[test]
+    fn cpus_that_this_process_may_not_use_count() {
+        let before = online();
+        let pinned = std::thread::spawn(|| {
+            let mut here = rustix::thread::CpuSet::new();
+            here.set(rustix::thread::sched_getcpu());
+            rustix::thread::sched_setaffinity(None, &here).unwrap();
+            online()
+        });
+        assert_eq!(pinned.join().unwrap(), before);
+    }
 
     #[test]
     fn what_prevents_a_trial_is_one_message() {
