@@ -145,6 +145,11 @@ fn a_thread_s_name_acts_on_no_reader() {
             .lines()
             .any(|line| line.trim_start().starts_with("evil-66"))
     );
+    // Two schedulers side by side are another document.
+    let mut diff = command("explain --machine tc2 --policy eevdf --diff cfs --format json");
+    let output = diff.arg("--workload").arg(&load).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(is_plain(&text(&output.stdout)));
     // A message about a file is plain text, too.
     let output = run(&["--measured", "\u{1b}[2J\u{202e}absent"]);
     assert_eq!(output.status.code(), Some(2));
