@@ -305,27 +305,27 @@ struct Text<'a>([&'a str; MOST_FIELDS]);
 
 impl<'a> Text<'a> {
     /// Finds the values of an event in its `text`. Each value extends to the key of the next value. A key may also be
-    /// the field's name in tracefs, as `trace-cmd report -R` prints it.
+    /// the field's name in tracefs, as `trace-cmd report -R` prints it. All keys but the first are searched from the
+    /// end, because a thread may be called `a pid=1`.
     fn of(kind: Kind, text: &'a str) -> Option<Text<'a>> {
         let mut values = [""; MOST_FIELDS];
-        let mut left = text;
-        for (index, field) in kind.row().fields.iter().enumerate() {
-            let (before, after) =
-                split_key(left, field.key).or_else(|| split_key(left, field.name))?;
-            if let Some(last) = index.checked_sub(1) {
-                values[last] = before.trim_end_matches(" ==>");
-            }
-            values[index] = after;
-            left = after;
+        let (first, others) = kind.row().fields.split_first()?;
+        let begins = |key: &str| all_keys(text, key).next();
+        let (_, mut left) = begins(first.key).or_else(|| begins(first.name))?;
+        for (index, field) in others.iter().enumerate().rev() {
+            let last = |key: &str| all_keys(left, key).last();
+            let (before, value) = last(field.key).or_else(|| last(field.name))?;
+            values[index + 1] = value.trim_end_matches(" ==>");
+            left = before;
         }
+        values[0] = left;
         Some(Text(values))
     }
 }
 
-/// The text before the word `key=`, and the text after it.
-fn split_key<'a>(text: &'a str, key: &str) -> Option<(&'a str, &'a str)> {
-    let mut all = text.match_indices(key);
-    all.find_map(|(start, _)| {
+/// The text before each word `key=`, and the text after it.
+fn all_keys<'a>(text: &'a str, key: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    text.match_indices(key).filter_map(move |(start, key)| {
         let before = match start {
             0 => "",
             _ => text[..start].strip_suffix(' ')?,
