@@ -218,6 +218,7 @@ impl Linux {
         }
         waited?;
         let mut turn = ended?;
+        turn.cpus = online();
         turn.energy_uj = Reading::now(sys).since(&energy_before);
         turn.khz = host::khz(sys);
         let busy = self
@@ -227,7 +228,7 @@ impl Linux {
             let before = busy_before.get(&kind).copied().unwrap_or(0);
             turn.busy_ns.insert(kind, ns.saturating_sub(before));
         }
-        turn.others_pct = turn.cpu_ns.map(|own| self.others_pct(&turn, own));
+        turn.others_pct = turn.cpu_ns.map(|own| others_pct(&turn, own));
         if let Some(frames) = &mut self.frames {
             turn.frames_ms = frames.end().map_err(|it| Fault::Command(it.to_string()))?;
         }
@@ -236,14 +237,14 @@ impl Linux {
         }
         Ok(turn)
     }
+}
 
-    /// The share of the CPUs' time in % that processes other than the load took. A difference below zero, which is
-    /// possible because /proc/stat counts ticks, counts as 0.
-    fn others_pct(&self, turn: &Turn, own_ns: u64) -> f64 {
-        let busy: u64 = turn.busy_ns.values().sum();
-        let all = turn.elapsed_ns.max(1) as f64 * online() as f64;
-        100.0 * busy.saturating_sub(own_ns) as f64 / all
-    }
+/// The share of the CPUs' time in % that processes other than the load took. A difference below zero, which is possible
+/// because /proc/stat counts ticks, counts as 0.
+fn others_pct(turn: &Turn, own_ns: u64) -> f64 {
+    let busy: u64 = turn.busy_ns.values().sum();
+    let all = turn.elapsed_ns.max(1) as f64 * f64::from(turn.cpus.max(1));
+    100.0 * busy.saturating_sub(own_ns) as f64 / all
 }
 
 impl Kernel for Linux {
@@ -309,8 +310,8 @@ impl Kernel for Linux {
 }
 
 /// The number of CPUs that are online, whether or not this process may use them.
-fn online() -> usize {
-    detect::online(Path::new("/sys")).map_or(1, |cpus| cpus.count().max(1))
+fn online() -> u32 {
+    detect::online(Path::new("/sys")).map_or(0, |cpus| cpus.count() as u32)
 }
 
 /// The folder in which the kernel shows its sched_ext scheduler.

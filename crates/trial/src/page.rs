@@ -327,6 +327,28 @@ mod tests {
         assert!((550..720).contains(&more), "{says}");
     }
 
+    /// Two of eight CPUs are busy.
+    #[test]
+    fn a_trial_without_a_difference_says_how_busy_all_cpus_are() {
+        let mut trial = outcome(&[[1000, 1001], [1001, 1000], [1000, 1000], [1001, 1001]]);
+        let says = |trial: &Outcome| {
+            let mut verdict = shown(&plan(false), trial).verdict.into_iter();
+            verdict.find(|line| line.starts_with("This comparison cannot tell"))
+        };
+        let unknown = "This comparison cannot tell the policies apart.";
+        assert_eq!(says(&trial).as_deref(), Some(unknown));
+        for turn in trial.blocks.iter_mut().flatten() {
+            turn.cpus = 8;
+            turn.busy_ns
+                .insert("all CPUs".to_owned(), 2 * turn.elapsed_ns);
+        }
+        let says = says(&trial).unwrap();
+        assert!(
+            says.contains("CPUs are busy for 25 % of the time"),
+            "{says}"
+        );
+    }
+
     #[test]
     fn without_a_block_there_is_no_verdict() {
         let page = shown(&plan(false), &outcome(&[]));
