@@ -211,7 +211,7 @@ fn logs(folder: &Path) -> Vec<PathBuf> {
     let log = |entry: fs::DirEntry| {
         let path = entry.path();
         let is_log = path.extension().is_some_and(|it| it == "csv")
-            && !path.file_stem()?.to_str()?.ends_with("_summary");
+            && !path.file_stem()?.to_string_lossy().ends_with("_summary");
         is_log.then_some(path)
     };
     entries.filter_map(log).collect()
@@ -230,7 +230,9 @@ fn newest(folder: &Path, began: SystemTime) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsStr;
     use std::io::Write;
+    use std::os::unix::ffi::OsStrExt;
 
     #[test]
     fn the_frames_of_a_turn_are_those_that_it_added() {
@@ -257,6 +259,17 @@ mod tests {
         assert!(frames.end().unwrap_err().to_string().contains("no new log"));
         fs::write(folder.path().join("game.csv"), "fps,frametime\n40,25\n").unwrap();
         fs::write(folder.path().join("game_summary.csv"), "0.1% Min FPS\n3\n").unwrap();
+        assert_eq!(frames.end().unwrap(), [25.0]);
+    }
+
+    /// A log has the name of the game, which is in Latin-1 here.
+    #[test]
+    fn the_name_of_a_log_need_not_be_text() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = OsStr::from_bytes(b"M\xfcnchen.csv");
+        fs::write(folder.path().join(name), "fps,frametime\n40,25\n").unwrap();
+        let mut frames = Frames::new(folder.path().to_owned());
+        frames.began -= Duration::from_secs(5);
         assert_eq!(frames.end().unwrap(), [25.0]);
     }
 
