@@ -287,8 +287,7 @@ fn event<'a>(name: &str, fields: &'a str) -> Option<Tracepoint<'a>> {
         Kind::Mark => Some(Tracepoint::Mark(fields.trim_end())),
         Kind::Call => Some(call(fields).unwrap_or(Tracepoint::Other)),
         Kind::Switch if !fields.starts_with("prev_comm=") => short_switch(fields),
-        // In Linux before 4.3, this means that the task was already awake.
-        Kind::Wakeup if fields.contains(" success=0") => Some(Tracepoint::Other),
+        Kind::Wakeup if was_awake(fields) => Some(Tracepoint::Other),
         Kind::Waking if !fields.starts_with("comm=") => short_wakeup(Stage::Waking, fields),
         Kind::Wakeup if !fields.starts_with("comm=") => short_wakeup(Stage::Woken, fields),
         Kind::WakeupNew if !fields.starts_with("comm=") => short_wakeup(Stage::New, fields),
@@ -298,6 +297,13 @@ fn event<'a>(name: &str, fields: &'a str) -> Option<Tracepoint<'a>> {
             read.or(other)
         }
     }
+}
+
+/// Was the task of a wakeup already awake? Linux before 4.3 says so after the task's name and pid. A name can have the
+/// same words.
+fn was_awake(fields: &str) -> bool {
+    let is_name = |rest: &str| rest.contains(" pid=") || rest.contains(" [");
+    all_keys(fields, "success").any(|(_, rest)| rest.starts_with('0') && !is_name(rest))
 }
 
 /// The values of an event's fields in its text.

@@ -112,6 +112,15 @@ fn a_name_may_have_an_equals_sign() {
         next: task("b prev_prio=9", 8, 98),
     };
     assert_eq!(event_of(line).event, expected);
+    for line in [
+        "a-1 [000] 1.0: sched_wakeup: comm=b success=0 pid=8 prio=98 target_cpu=000",
+        "a 1 [000] 1.0: sched:sched_wakeup: b success=0:8 [98] CPU:000",
+    ] {
+        let Tracepoint::Wakeup { task: woken, .. } = event_of(line).event else {
+            panic!("{line}: {:?}", event_of(line).event)
+        };
+        assert_eq!(woken, task("b success=0", 8, 98), "{line}");
+    }
 }
 
 #[test]
@@ -259,6 +268,7 @@ fn what_is_around_an_event_does_not_hide_it() {
         "a-1 [000] d..2 1.0: <stack trace>",
         "a-1 [000] d..2 1.0: mutex_unlock <-rb_simple_write",
         "a-1 [000] 1.0: sched_wakeup: comm=a pid=10 prio=120 success=0 target_cpu=0",
+        "a 1 [000] 1.0: sched:sched_wakeup: a:10 [120] success=0 CPU:000",
     ] {
         assert_eq!(event_of(line).event, Tracepoint::Other, "{line}");
     }
