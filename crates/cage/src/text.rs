@@ -121,6 +121,15 @@ pub fn cell(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// The text, quoted so that a shell takes it as one word. A command must keep the text, so nothing in it is escaped.
+pub fn word(text: &str) -> Cow<'_, str> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.+=:,/@%".contains(c);
+    match !text.is_empty() && text.chars().all(plain) {
+        true => Cow::Borrowed(text),
+        false => Cow::Owned(format!("'{}'", text.replace('\'', "'\\''"))),
+    }
+}
+
 /// The text as a string of TOML or JSON, with quotation marks.
 pub fn quoted(text: &str) -> String {
     let mut shown = String::from('"');
@@ -197,6 +206,18 @@ mod tests {
         }
         for number in ["-1.5", "+3", "-0.2 %", "-", "1-2", "a=b", "", "-1.5 ± 0.2"] {
             assert_eq!(cell(number), number);
+        }
+    }
+
+    #[test]
+    fn a_shell_takes_a_text_as_one_word() {
+        for (text, shown) in [
+            ("ui-0", "ui-0"),
+            ("Web Content", "'Web Content'"),
+            ("a'b;c", "'a'\\''b;c'"),
+            ("", "''"),
+        ] {
+            assert_eq!(word(text), shown);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::interrupt::STOP;
+use cage::text::word;
 use lab::{Case, Comparison, Runs};
 use report::explain::{Asked, Both, MissedPeriod, Responses, missed_periods};
 use report::{Figures, Recorder, ShownRun};
@@ -107,22 +108,19 @@ fn explain(case: &Case<'_>, load: &[String], runs: &Runs) -> String {
     }
     let words = load.iter().cloned();
     let words = words.chain([option.to_owned(), case.scheduler.name().to_owned()]);
-    let words: Vec<String> = words.chain(seed).map(quoted).collect();
-    format!("equipoise explain {}", words.join(" "))
+    let words: Vec<String> = words.chain(seed).collect();
+    format!("equipoise explain {}", joined(&words))
 }
 
 /// The command line of this process, and the command's version.
 fn made_by() -> String {
-    let words: Vec<String> = std::env::args().skip(1).map(quoted).collect();
+    let words: Vec<String> = std::env::args().skip(1).collect();
     let version = env!("EQUIPOISE_VERSION");
-    format!("equipoise {} (version {version})", words.join(" "))
+    format!("equipoise {} (version {version})", joined(&words))
 }
 
-/// `word`, quoted so that a shell takes it as one word.
-fn quoted(word: String) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.+=:,/@%".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word,
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
+/// The words of a command line, each quoted so that a shell takes it as one word.
+fn joined(words: &[String]) -> String {
+    let words: Vec<_> = words.iter().map(|it| word(it)).collect();
+    words.join(" ")
 }

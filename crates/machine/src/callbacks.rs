@@ -22,6 +22,9 @@ pub const CALLBACKS: [&str; 17] = [
     "sched_switch",
 ];
 
+/// The longest time in s for which `scx_equipoise --costs` measures callbacks: a day.
+pub const LONGEST_COSTS_S: u32 = 86_400;
+
 /// The cost of each callback of one scheduler, in the order of [`CALLBACKS`], in ns per call on the machine's fastest
 /// core type at its highest frequency. The cost includes the kernel functions that the callback calls. A callback that
 /// is not measured is free.

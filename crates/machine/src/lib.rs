@@ -31,7 +31,7 @@ mod numa;
 mod power;
 mod words;
 
-pub use callbacks::{CALLBACKS, Callbacks};
+pub use callbacks::{CALLBACKS, Callbacks, LONGEST_COSTS_S};
 pub use cpufreq::{Cpufreq, Governor, Opp, Preference, Ramp};
 pub use mask::{CpuMask, MAX_CPUS};
 pub use network::{Driver, Network};

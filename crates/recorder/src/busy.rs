@@ -1,6 +1,7 @@
 //! Other load on this computer, which spoils a recording or a measurement of costs: the CPU time,
 //! according to /proc, of all processes except this one and the recorded ones.
 
+use crate::process::text;
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -161,7 +162,7 @@ fn processes(proc: &Path) -> HashMap<i32, Process> {
     entries
         .filter_map(|entry| {
             let pid = entry.file_name().to_str()?.parse().ok()?;
-            let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+            let stat = text(entry.path().join("stat")).ok()?;
             Some((pid, process(&stat)?))
         })
         .collect()
@@ -244,6 +245,30 @@ mod tests {
         assert_eq!(others.words(), words);
         let all = watch.without(1, None).unwrap();
         assert!((all.cpus - 0.95).abs() < 1e-9, "{all:?}");
+    }
+
+    /// The kernel has cut the name of the load within a letter of two bytes.
+    #[test]
+    fn a_process_may_have_a_name_that_is_no_text() {
+        let folder = tempfile::tempdir().unwrap();
+        let proc = folder.path();
+        let load = |ticks: u64| {
+            let mut stat = b"10 (".to_vec();
+            stat.extend(&"длинноеимя".as_bytes()[..15]);
+            stat.extend(format!(") S 1 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1\n").as_bytes());
+            fs::create_dir_all(proc.join("10")).unwrap();
+            fs::write(proc.join("10/stat"), stat).unwrap();
+        };
+        write(proc, 1000, 9000, &[]);
+        load(50);
+        let watch = Watch::begin_at(proc).unwrap();
+        write(proc, 1100, 9100, &[]);
+        load(90);
+        let others = watch.without(1, Some(10)).unwrap();
+        // Of 100 busy ticks, the load used 40.
+        assert!((others.pct - 30.0).abs() < 1e-9, "{others:?}");
+        let named = watch.without(1, None).unwrap().words();
+        assert!(named.contains("длинное\u{fffd} 0.40"), "{named}");
     }
 
     #[test]

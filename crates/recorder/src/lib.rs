@@ -25,11 +25,11 @@ mod process;
 mod tracefs;
 
 pub use probes::Calls;
-pub use process::{exit_of, threads};
+pub use process::{exit_of, text, threads};
 pub use tracefs::{Events, Instance, sweep};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -164,8 +164,8 @@ impl Recorder {
 
     /// Writes to the trace the role of a thread (`load`, `recorder`), its affinity, and its slice.
     pub fn mark(&self, what: &str, thread: i32) -> io::Result<()> {
-        let name = fs::read_to_string(format!("/proc/{thread}/comm")).unwrap_or_default();
-        let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
+        let name = text(format!("/proc/{thread}/comm")).unwrap_or_default();
+        let status = text(format!("/proc/{thread}/status")).unwrap_or_default();
         let mut lines = status.lines();
         if let Some(cpus) = lines.find_map(|line| line.strip_prefix("Cpus_allowed:")) {
             // The kernel prints words of 32 bits; the first CPUs are in the last word.

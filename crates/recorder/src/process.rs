@@ -2,8 +2,10 @@
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fs;
+use std::io;
 use std::mem;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 /// A descriptor that becomes readable when process `pid` ends; `None` if there is no such process.
 pub fn exit_of(pid: i32) -> Option<OwnedFd> {
@@ -17,6 +19,13 @@ pub fn threads(pid: i32) -> Vec<i32> {
     names
         .filter_map(|name| name.to_str()?.parse().ok())
         .collect()
+}
+
+/// The content of `file` in /proc. The kernel writes the names of threads and the paths of mounts as they are, and cuts
+/// names after 15 bytes, so the content need not be UTF-8. Other bytes are replaced.
+pub fn text(file: impl AsRef<Path>) -> io::Result<String> {
+    let bytes = fs::read(file)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The slice in ns that the fair thread `thread` requests; `None` if it is the default, or if it cannot be found. Linux

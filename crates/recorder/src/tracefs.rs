@@ -2,6 +2,7 @@
 //! others.
 
 use crate::probes::{self, Calls, Probes};
+use crate::process::text;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -35,7 +36,7 @@ pub enum Events {
 
 /// Finds the folder where tracefs is mounted.
 fn mounted() -> io::Result<PathBuf> {
-    let mounts = fs::read_to_string("/proc/mounts")?;
+    let mounts = text("/proc/mounts")?;
     let place = mounts.lines().find_map(|line| {
         let mut words = line.split(' ').skip(1);
         let place = words.next()?;

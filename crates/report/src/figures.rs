@@ -11,6 +11,7 @@ use crate::first_run::{FirstRun, Thread};
 use crate::number::number;
 use crate::timeline::kinds;
 use crate::{Cell, Table, Tone};
+use cage::text::word;
 use energy::energy;
 use lab::{Case, Comparison, Scheduler, judged_threads};
 use lanes::{busy, frequency, power, slices};
@@ -20,6 +21,7 @@ use misses::{
     PERIODS_BYTES, Periodic, miss_figure, near_the_latest, opened, periodic_threads, periods, view,
 };
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -112,6 +114,8 @@ struct Data<'a> {
     /// The names of the threads of all runs, longest running first. The first threads have colours, which are the same
     /// under every policy.
     threads: &'a [String],
+    /// The names of the threads, each as a word of a shell's command line.
+    words: Vec<Cow<'a, str>>,
     runs: Vec<RunData<'a>>,
     latencies: Vec<LatencyData>,
     /// The part of the run that is shown at first, in ms, if it is not the whole run.
@@ -249,6 +253,7 @@ impl Figures {
             cpus: machine.cpus.len(),
             kinds: kinds(machine),
             threads: &order,
+            words: order.iter().map(|name| word(name)).collect(),
             runs,
             latencies,
             view,

@@ -184,7 +184,8 @@ fn threads(comparison: &Comparison) -> Value {
         .collect()
 }
 
-fn text(value: &Value) -> String {
+/// `value` as a document that ends in a line feed and has no characters that act on a terminal.
+pub fn text(value: &Value) -> String {
     let mut text = format!("{value:#}");
     text.push('\n');
     cage::text::json(text)

@@ -92,30 +92,31 @@ fn seconds(ns: u64) -> String {
     format!("{:.2}", ns as f64 / 1e9)
 }
 
-/// The part of the CPUs' time for which they were busy, over all runs, in per cent.
-fn busy_pct(measured: &[Measured]) -> f64 {
+/// The part of the CPUs' time for which they were busy, over all runs, in per cent; `None` if it is not known.
+fn busy_pct(measured: &[Measured]) -> Option<f64> {
     let runs = || measured.iter().flat_map(|measured| &measured.runs);
     let busy: u64 = runs().flat_map(|run| &run.counters.busy_ns).sum();
     let all: f64 = runs()
         .map(|run| run.simulated_ns as f64 * run.counters.busy_ns.len() as f64)
         .sum();
-    100.0 * busy as f64 / all.max(1.0)
+    (all > 0.0).then(|| 100.0 * busy as f64 / all)
 }
 
 /// The line for a comparison without any significant difference; `widest` is the change with the largest margin.
-fn cannot_tell(widest: Option<Change>, busy_pct: f64) -> String {
+fn cannot_tell(widest: Option<Change>, busy_pct: Option<f64>) -> String {
     let noisy = widest.filter(|change| change.margin_pct > Some(NOISE_PCT));
-    let why = match (noisy, busy_pct < BUSY_PCT) {
+    let why = match (noisy, busy_pct) {
         (Some(change), _) => format!(
             ": the runs of a policy differ by more than the policies do ({} %). More runs may tell \
              them apart.",
             margin(&change).trim_start()
         ),
-        (None, true) => format!(
+        (None, None) => ".".to_owned(),
+        (None, Some(busy_pct)) if busy_pct < BUSY_PCT => format!(
             ": CPUs are busy for {busy_pct:.0} % of the time. A load that keeps them busier, or switches more \
              often, may tell the policies apart."
         ),
-        (None, false) => {
+        (None, Some(_)) => {
             ": all CPUs are busy, and all policies complete the same amount of work.".to_owned()
         }
     };

@@ -140,7 +140,8 @@ fn section(
 ) -> String {
     let mut text = format!(
         "# Wall time on the CPU that calls, less {clock_ns} ns of each call for the clock.\n\
-         [callbacks.{name}]\nsource = \"{source}\"\n"
+         [callbacks.{}]\nsource = \"{source}\"\n",
+        key(name)
     );
     for callback in CALLBACKS {
         let Some(cost) = costs.get(callback).filter(|cost| cost.calls > 0) else {
@@ -151,6 +152,15 @@ fn section(
         let _ = writeln!(text, "{callback} = {ns} # {} calls", cost.calls);
     }
     text
+}
+
+/// A scheduler's name as a key of TOML, which is quoted if it has settings (`equipoise:prefer=power`).
+fn key(name: &str) -> String {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    match name.chars().all(is_bare) {
+        true => name.to_owned(),
+        false => format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\"")),
+    }
 }
 
 #[cfg(test)]
@@ -216,7 +226,10 @@ mod tests {
         assert!(text.contains("tick = 0 # 2 calls\n"), "{text}");
         assert!(!text.contains("yield"), "{text}");
         let machine = "name = \"m\"\n[core.c]\n[[package]]\n[[package.cluster]]\ncore = \"c\"\ncpus = \"0-1\"\n";
-        let machine = machine::Machine::parse("m.toml", &(machine.to_owned() + &text)).unwrap();
-        assert!(machine.callbacks.contains_key("bpfland"));
+        for name in ["bpfland", "equipoise:prefer=power", "scx.simple"] {
+            let text = machine.to_owned() + &section(name, "a test", &costs, 50);
+            let machine = machine::Machine::parse("m.toml", &text).unwrap();
+            assert!(machine.callbacks.contains_key(name), "{text}");
+        }
     }
 }

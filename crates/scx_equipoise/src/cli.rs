@@ -3,6 +3,7 @@
 use crate::group;
 use crate::server::Access;
 use clap::{Parser, Subcommand, ValueEnum};
+use machine::LONGEST_COSTS_S;
 use policy::Policy;
 use rustix::process::Gid;
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
@@ -159,8 +160,8 @@ fn policy_help() -> String {
 /// Parses a number of seconds, from a millisecond to a day.
 fn interval(text: &str) -> Result<f64, String> {
     match text.parse() {
-        Ok(seconds) if (0.001..=86_400.0).contains(&seconds) => Ok(seconds),
-        _ => Err("expected seconds, 0.001 to 86400".to_owned()),
+        Ok(seconds) if (0.001..=f64::from(LONGEST_COSTS_S)).contains(&seconds) => Ok(seconds),
+        _ => Err(format!("expected seconds, 0.001 to {LONGEST_COSTS_S}")),
     }
 }
 
@@ -172,6 +173,14 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Opts::command().debug_assert();
+    }
+
+    /// `equipoise trial` measures costs until a turn ends, and therefore asks for the longest time.
+    #[test]
+    fn costs_are_measured_for_as_long_as_a_trial_asks() {
+        let time = LONGEST_COSTS_S.to_string();
+        let opts = Opts::try_parse_from(["scx_equipoise", "--costs", time.as_str()]).unwrap();
+        assert_eq!(opts.costs, Some(f64::from(LONGEST_COSTS_S)));
     }
 
     #[test]

@@ -112,12 +112,12 @@ pub fn run(kernel: &mut dyn Kernel, plan: &Plan, told: &mut dyn FnMut(&Outcome))
             trial.kernel.is_warm();
             continue;
         }
-        if let Some(why) = trial.kernel.disturbance() {
+        if let Some(why) = trial.kernel.disturbance()
+            && repeats < MOST_REPEATS
+        {
             trial.outcome.repeated.push(why);
             repeats += 1;
-            if repeats <= MOST_REPEATS {
-                continue;
-            }
+            continue;
         }
         repeats = 0;
         trial.outcome.blocks.push(block);

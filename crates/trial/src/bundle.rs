@@ -66,20 +66,15 @@ impl Bundle {
     fn hide(&mut self) {
         self.about.load = "a load".to_owned();
         for scheduler in &mut self.plan.schedulers {
-            let words = scheduler.name.split(' ').map(without_folders);
-            scheduler.name = words.collect::<Vec<&str>>().join(" ");
+            scheduler.name = without_folders(&scheduler.name);
         }
         if let Some(Fault::Command(why) | Fault::System(why)) = &mut self.outcome.ended {
             *why = "the load failed".to_owned();
         }
         for removed in &mut self.outcome.removed {
             // The kernel's reason names a task in parentheses.
-            removed.why = removed
-                .why
-                .split(" (")
-                .next()
-                .unwrap_or_default()
-                .to_owned();
+            let why = removed.why.split(" (").next().unwrap_or_default();
+            removed.why = without_folders(why);
         }
         let mut names = Names::default();
         let turns = self.outcome.blocks.iter_mut().flatten();
@@ -187,14 +182,17 @@ impl Names {
     }
 }
 
-/// A word of a command line without the folders of a path.
-fn without_folders(word: &str) -> &str {
-    word.rsplit('/').next().unwrap_or(word)
+/// A command line or a message without the folders of paths.
+fn without_folders(text: &str) -> String {
+    let words = text.split(' ').map(|word| word.rsplit('/').next());
+    let words: Vec<&str> = words.map(Option::unwrap_or_default).collect();
+    words.join(" ")
 }
 
 /// The kernel's version and configuration.
 fn of_kernel() -> Vec<(String, Vec<u8>)> {
-    let version = fs::read("/proc/version").unwrap_or_default();
+    let version = fs::read_to_string("/proc/version").unwrap_or_default();
+    let version = without_builder(&version).into_bytes();
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let packed = fs::read("/proc/config.gz").ok();
     let config = match packed {
@@ -207,6 +205,13 @@ fn of_kernel() -> Vec<(String, Vec<u8>)> {
     files
         .map(|(name, bytes)| (name.to_owned(), bytes))
         .collect()
+}
+
+/// The text of `/proc/version` without the first parentheses, which name the user and the host that built the kernel.
+fn without_builder(version: &str) -> String {
+    let (before, rest) = version.split_once(" (").unwrap_or((version, ""));
+    let after = rest.split_once(')').map_or("", |(_, after)| after);
+    format!("{before}{after}")
 }
 
 /// The files that describe the CPUs.
@@ -326,6 +331,27 @@ mod tests {
                 .unwrap()
                 .contains("secret")
         );
+    }
+
+    #[test]
+    fn the_reason_for_a_removal_has_no_folders() {
+        let mut bundle = bundle(true);
+        let why = "/home/me/scx_x: Permission denied (os error 13)";
+        bundle.outcome.removed[0].why = why.to_owned();
+        bundle.hide();
+        assert_eq!(bundle.outcome.removed[0].why, "scx_x: Permission denied");
+    }
+
+    #[test]
+    fn a_kernel_that_the_user_has_built_does_not_name_the_user() {
+        let version = "Linux version 6.12.9 (me@my-pc) (gcc (Debian) 14.2, GNU ld 2.43) #1 SMP\n";
+        let expected = "Linux version 6.12.9 (gcc (Debian) 14.2, GNU ld 2.43) #1 SMP\n";
+        assert_eq!(without_builder(version), expected);
+        assert_eq!(
+            without_builder("Linux version 6.12.9\n"),
+            "Linux version 6.12.9\n"
+        );
+        assert_eq!(without_builder(""), "");
     }
 
     #[test]

@@ -30,11 +30,13 @@ pub fn read(file: &str, mut text: impl Read) -> Result<Vec<f64>, Box<BadInput>> 
         .map_err(|error| bad(None, error.to_string()))?;
     let end = bytes.iter().rposition(|&byte| byte == b'\n');
     let whole = end.map_or(0, |it| it + 1);
+    // The name of a program or a part of the computer need not be UTF-8.
+    let whole = String::from_utf8_lossy(&bytes[..whole]);
     let mut reader = csv::ReaderBuilder::new()
         .has_headers(false)
         .flexible(true)
         .trim(csv::Trim::All)
-        .from_reader(&bytes[..whole]);
+        .from_reader(whole.as_bytes());
     let mut column = None;
     let mut frames = Vec::new();
     for record in reader.records() {
@@ -100,6 +102,8 @@ mod tests {
         assert_eq!(read("m.csv", ns.as_bytes()).unwrap(), [16.6, 17.0]);
         let presentmon = "Application,ProcessID,MsBetweenPresents\ngame.exe,7,8.25\n";
         assert_eq!(read("p.csv", presentmon.as_bytes()).unwrap(), [8.25]);
+        let latin1 = b"Application,ProcessID,MsBetweenPresents\nsph\xe8re.exe,7,8.25\n";
+        assert_eq!(read("p.csv", &latin1[..]).unwrap(), [8.25]);
     }
 
     #[test]

@@ -187,7 +187,7 @@ fn own_group() -> io::Result<PathBuf> {
             "no cgroup2 is mounted; try `mount -t cgroup2 none /sys/fs/cgroup`",
         )
     };
-    let mounts = fs::read_to_string("/proc/mounts")?;
+    let mounts = recorder::text("/proc/mounts")?;
     let mounted = mounts.lines().find_map(|line| {
         let mut words = line.split(' ').skip(1);
         let place = words.next()?;

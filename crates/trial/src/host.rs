@@ -15,8 +15,8 @@ pub struct Conditions {
     pub on_battery: bool,
     /// May the hardware exceed the highest sustainable frequency?
     pub has_turbo: bool,
-    /// The number of times that the hardware has throttled CPUs because of heat, since the computer started, over all
-    /// CPUs.
+    /// The number of times that the hardware has throttled cores or packages because of heat, since the computer started,
+    /// over all CPUs.
     pub throttled: u64,
     /// The time for which the computer has been suspended since its start.
     pub suspended: Duration,
@@ -52,9 +52,9 @@ impl Conditions {
             }
             let throttle = |kind: &str| {
                 let count = text(&format!("{cpu}/thermal_throttle/{kind}_throttle_count"));
-                count.parse().unwrap_or(0)
+                count.parse::<u64>().unwrap_or(0)
             };
-            found.throttled += throttle("core").max(throttle("package"));
+            found.throttled += throttle("core") + throttle("package");
         }
         let supplies = fs::read_dir(sys.join("class/power_supply")).into_iter();
         for supply in supplies.flatten().flatten() {
@@ -252,6 +252,12 @@ mod tests {
             (
                 "devices/system/cpu/cpu1/thermal_throttle/core_throttle_count",
                 "4\n",
+                "CPUs were throttled because of heat",
+            ),
+            // The package is throttled while each of its cores is cool enough, so its count stays below the cores' counts.
+            (
+                "devices/system/cpu/cpu1/thermal_throttle/package_throttle_count",
+                "1\n",
                 "CPUs were throttled because of heat",
             ),
             (

@@ -218,6 +218,7 @@ impl Linux {
         }
         waited?;
         let mut turn = ended?;
+        turn.cpus = online();
         turn.energy_uj = Reading::now(sys).since(&energy_before);
         turn.khz = host::khz(sys);
         let busy = self
@@ -227,7 +228,7 @@ impl Linux {
             let before = busy_before.get(&kind).copied().unwrap_or(0);
             turn.busy_ns.insert(kind, ns.saturating_sub(before));
         }
-        turn.others_pct = turn.cpu_ns.map(|own| self.others_pct(&turn, own));
+        turn.others_pct = turn.cpu_ns.map(|own| others_pct(&turn, own));
         if let Some(frames) = &mut self.frames {
             turn.frames_ms = frames.end().map_err(|it| Fault::Command(it.to_string()))?;
         }
@@ -236,15 +237,14 @@ impl Linux {
         }
         Ok(turn)
     }
+}
 
-    /// The share of the CPUs' time in % that processes other than the load took. A difference below zero, which is
-    /// possible because /proc/stat counts ticks, counts as 0.
-    fn others_pct(&self, turn: &Turn, own_ns: u64) -> f64 {
-        let busy: u64 = turn.busy_ns.values().sum();
-        let cpus = std::thread::available_parallelism().map_or(1, |it| it.get());
-        let all = turn.elapsed_ns.max(1) as f64 * cpus as f64;
-        100.0 * busy.saturating_sub(own_ns) as f64 / all
-    }
+/// The share of the CPUs' time in % that processes other than the load took. A difference below zero, which is possible
+/// because /proc/stat counts ticks, counts as 0.
+fn others_pct(turn: &Turn, own_ns: u64) -> f64 {
+    let busy: u64 = turn.busy_ns.values().sum();
+    let all = turn.elapsed_ns.max(1) as f64 * f64::from(turn.cpus.max(1));
+    100.0 * busy.saturating_sub(own_ns) as f64 / all
 }
 
 impl Kernel for Linux {
@@ -309,6 +309,11 @@ impl Kernel for Linux {
     }
 }
 
+/// The number of CPUs that are online, whether or not this process may use them.
+fn online() -> u32 {
+    detect::online(Path::new("/sys")).map_or(0, |cpus| cpus.count() as u32)
+}
+
 /// The folder in which the kernel shows its sched_ext scheduler.
 pub(crate) fn sched_ext() -> PathBuf {
     PathBuf::from("/sys/kernel/sched_ext")
@@ -344,6 +349,19 @@ fn check(sched_ext: &Path, is_root: bool) -> Result<(), Box<BadInput>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A trial may run under `taskset`; /proc/stat has the time of all CPUs all the same.
+    #[test]
+    fn cpus_that_this_process_may_not_use_count() {
+        let before = online();
+        let pinned = std::thread::spawn(|| {
+            let mut here = rustix::thread::CpuSet::new();
+            here.set(rustix::thread::sched_getcpu());
+            rustix::thread::sched_setaffinity(None, &here).unwrap();
+            online()
+        });
+        assert_eq!(pinned.join().unwrap(), before);
+    }
 
     #[test]
     fn what_prevents_a_trial_is_one_message() {

@@ -2,6 +2,7 @@
 
 use crate::{Outcome, Recorded, Thread, Turn};
 use lab::{Judged, Measure, Run, Samples, Threads, nearest_rank};
+use machine::MAX_CPUS;
 use std::collections::HashMap;
 use workload::{Better, Goal, Metric, Role, Unit};
 
@@ -290,8 +291,7 @@ fn run(turn: &Turn, columns: &[Column]) -> Run {
                 }),
             migrations: total_of(|it| it.migrations),
             wakeups: total_of(|it| it.latencies_ns.len() as u64),
-            // The busy time of each kind of core.
-            busy_ns: turn.busy_ns.values().copied().collect(),
+            busy_ns: busy_of_cpus(turn),
             ..simulator::Counters::default()
         },
         balancing: None,
@@ -306,6 +306,14 @@ fn run(turn: &Turn, columns: &[Column]) -> Run {
             .collect(),
         stalled: Vec::new(),
     }
+}
+
+/// The busy time of each CPU in ns, which is the same for all CPUs, because a turn has only sums. Empty if the number of
+/// CPUs is not known.
+fn busy_of_cpus(turn: &Turn) -> Vec<u64> {
+    let all: u64 = turn.busy_ns.values().sum();
+    let each = all.checked_div(turn.cpus.into()).unwrap_or(0);
+    vec![each; MAX_CPUS.min(turn.cpus as usize)]
 }
 
 #[cfg(test)]

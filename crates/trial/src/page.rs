@@ -65,6 +65,9 @@ pub fn page(
             .chain(match &sequence {
                 Some(sequence) => decisions(sequence, &results.schedulers),
                 None if results.runs() == 0 => vec!["No verdict: no block is complete.".to_owned()],
+                None if results.runs() == 1 && results.schedulers.len() > 1 => {
+                    vec![ONE_BLOCK.to_owned()]
+                }
                 None => page.verdict,
             })
             .collect(),
@@ -75,6 +78,10 @@ pub fn page(
 /// The remark that the intervals in the tables differ from those of the verdict.
 const UNADJUSTED: &str = "The intervals in the tables are those of a trial whose number of blocks was fixed \
                           beforehand; the intervals of the verdict hold after any number of blocks.";
+
+/// The verdict after a single block.
+const ONE_BLOCK: &str =
+    "No verdict: one block cannot show which differences are significant. Use --rounds 5 or more.";
 
 fn number_of_blocks(plan: &Plan, outcome: &Outcome) -> String {
     let count = outcome.blocks.len();
@@ -325,6 +332,34 @@ mod tests {
             .parse()
             .unwrap();
         assert!((550..720).contains(&more), "{says}");
+    }
+
+    /// Two of eight CPUs are busy.
+    #[test]
+    fn a_trial_without_a_difference_says_how_busy_all_cpus_are() {
+        let mut trial = outcome(&[[1000, 1001], [1001, 1000], [1000, 1000], [1001, 1001]]);
+        let says = |trial: &Outcome| {
+            let mut verdict = shown(&plan(false), trial).verdict.into_iter();
+            verdict.find(|line| line.starts_with("This comparison cannot tell"))
+        };
+        let unknown = "This comparison cannot tell the policies apart.";
+        assert_eq!(says(&trial).as_deref(), Some(unknown));
+        for turn in trial.blocks.iter_mut().flatten() {
+            turn.cpus = 8;
+            turn.busy_ns
+                .insert("all CPUs".to_owned(), 2 * turn.elapsed_ns);
+        }
+        let says = says(&trial).unwrap();
+        assert!(
+            says.contains("CPUs are busy for 25 % of the time"),
+            "{says}"
+        );
+    }
+
+    #[test]
+    fn after_one_block_the_page_names_the_option_of_a_trial() {
+        let page = shown(&plan(false), &outcome(&FASTER[..1]));
+        assert_eq!((page.verdict.len(), &*page.verdict[1]), (2, ONE_BLOCK));
     }
 
     #[test]

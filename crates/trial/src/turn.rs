@@ -21,6 +21,9 @@ pub struct Turn {
     /// The time for which CPUs were busy, by kind of core, in ns and summed over the CPUs of a kind.
     #[serde(default)]
     pub busy_ns: BTreeMap<String, u64>,
+    /// The number of CPUs that were online; 0 if it is not known.
+    #[serde(default)]
+    pub cpus: u32,
     /// The average frequency of the CPUs, in kHz.
     pub khz: Option<u64>,
     /// The share of the CPUs' time that other processes took, in %.

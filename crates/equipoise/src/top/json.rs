@@ -3,6 +3,7 @@
 use super::page::{self, Callback, Rate};
 use super::sample::{Computer, Cpu, Interval};
 use super::threads::Thread;
+use report::json::text;
 use serde_json::{Value, json};
 
 /// The interval as JSON: `title`, `scheduler`, `seconds`; `cpus[]`; `threads[]`, the threads that ran, sorted by CPU
@@ -36,7 +37,7 @@ pub fn json(computer: &Computer, interval: &Interval) -> String {
         "power_w": power,
         "missing": missing,
     });
-    format!("{all:#}\n")
+    text(&all)
 }
 
 fn cpu(computer: &Computer, id: usize, did: &Cpu) -> Value {

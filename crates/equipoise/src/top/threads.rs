@@ -1,5 +1,6 @@
 //! Samples of threads: CPU time, waits and migrations, from /proc/PID/task/TID.
 
+use recorder::text;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -126,7 +127,7 @@ impl Threads {
                 counted.insert(id, Counted { read_after, ..then });
                 continue;
             }
-            let Some(stat) = fs::read_to_string(folder.join("stat")).ok() else {
+            let Some(stat) = text(folder.join("stat")).ok() else {
                 continue;
             };
             let Some(stat) = Stat::parse(&stat) else {
@@ -270,7 +271,7 @@ impl Threads {
 
     /// The name of process `pid`.
     fn process(&self, pid: u32) -> Option<String> {
-        let stat = fs::read_to_string(self.folder((pid, pid)).join("stat")).ok()?;
+        let stat = text(self.folder((pid, pid)).join("stat")).ok()?;
         Some(Stat::parse(&stat)?.name)
     }
 }
@@ -353,7 +354,7 @@ fn turns(folder: &Path) -> Option<Turns> {
 
 /// Reads `sched`, which has a line such as `se.nr_migrations : 7`.
 fn migrations(folder: &Path) -> Option<u64> {
-    let text = fs::read_to_string(folder.join("sched")).ok()?;
+    let text = text(folder.join("sched")).ok()?;
     let line = text
         .lines()
         .find(|line| line.starts_with("se.nr_migrations"))?;
@@ -523,6 +524,21 @@ mod tests {
     fn has_run(proc: &Path, tid: u32, [ran, waited, turns]: [u64; 3]) {
         let text = format!("{}000000 {}000000 {turns}\n", ran, waited);
         fs::write(proc.join(format!("{tid}/task/{tid}/schedstat")), text).unwrap();
+    }
+
+    /// The kernel has cut the name of thread 7 within a letter.
+    #[test]
+    fn a_thread_may_have_a_name_that_is_no_text() {
+        let proc = two();
+        let mut stat = b"7 (\xd0) R".to_vec();
+        stat.extend(format!(" {} 0 0", ["0"; 10].join(" ")).bytes());
+        fs::write(proc.path().join("7/task/7/stat"), stat).unwrap();
+        let mut threads = Threads::of(proc.path().to_owned());
+        let then = Instant::now();
+        threads.scan(then);
+        has_run(proc.path(), 7, [500, 0, 1]);
+        let ran = threads.scan(then + Duration::from_secs(1));
+        assert_eq!((ran.len(), &*ran[0].name), (1, "\u{fffd}"));
     }
 
     /// The second scan reads the thread half a second later than the first scan did, and the thread

@@ -145,8 +145,29 @@ fn a_thread_s_name_acts_on_no_reader() {
             .lines()
             .any(|line| line.trim_start().starts_with("evil-66"))
     );
+    // Two schedulers side by side are another document.
+    let mut diff = command("explain --machine tc2 --policy eevdf --diff cfs --format json");
+    let output = diff.arg("--workload").arg(&load).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(is_plain(&text(&output.stdout)));
     // A message about a file is plain text, too.
     let output = run(&["--scheduler", "\u{1b}[2J\u{202e}absent"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(is_plain(&text(&output.stderr)), "{}", text(&output.stderr));
+}
+
+/// The page gives the command that explains a missed period of a thread.
+#[test]
+fn a_thread_s_name_is_one_word_of_a_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let load = folder.path().join("load.json");
+    let task = "{\"loop\": 3, \"run\": 10, \"timer\": {\"ref\": \"t\", \"period\": 1000}}";
+    let load_text =
+        format!("{{\"tasks\": {{\"ui; x\": {task}}}, \"global\": {{\"duration\": 1}}}}");
+    fs::write(&load, load_text).unwrap();
+    let mut command = command("compare --machine tc2 --runs 1 --policy eevdf --format html");
+    let output = command.arg("--workload").arg(&load).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let page = text(&output.stdout);
+    assert!(page.contains("\"'ui; x'\""), "{page}");
 }

@@ -6,6 +6,7 @@ use super::response::Response;
 use super::steps::chain;
 use super::words::{seconds, shown};
 use crate::first_run::FirstRun;
+use crate::json::text;
 use crate::timeline::{Run, Timeline, kinds};
 use crate::{Page, Table};
 use machine::Machine;
@@ -211,7 +212,7 @@ impl Difference<'_> {
             "thread": self.sides[0].response.name,
             "sides": sides,
         });
-        format!("{all:#}\n")
+        text(&all)
     }
 }
 

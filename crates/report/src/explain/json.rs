@@ -7,6 +7,7 @@ use super::item::{Item, items};
 use super::missed::MissedPeriod;
 use super::response::Response;
 use super::wait::After;
+use crate::json::text;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -127,7 +128,7 @@ pub fn json(of: &Explanation<'_>) -> String {
         "slow": of.slow.iter().map(|(response, _)| slow_of(response)).collect::<Value>(),
         "decisions": counted.collect::<Vec<_>>(),
     });
-    cage::text::json(format!("{explained:#}\n"))
+    text(&explained)
 }
 
 fn missed_causes<'a>(of: &'a Explanation<'_>) -> impl Iterator<Item = Value> + 'a {

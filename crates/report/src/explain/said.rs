@@ -7,8 +7,9 @@ pub const MOST_SAID: usize = 20;
 
 /// Does `line` contain the thread's name, as in `comm`, or its pid as a word?
 pub fn is_about(line: &str, name: &str, pid: i32) -> bool {
-    let comm = name.get(..COMM_LEN).unwrap_or(name);
-    has_word(line, comm) || has_word(line, &pid.to_string())
+    // The `comm` may end within a letter, which the line then has as U+FFFD.
+    let comm = String::from_utf8_lossy(&name.as_bytes()[..name.len().min(COMM_LEN)]);
+    has_word(line, &comm) || has_word(line, &pid.to_string())
 }
 
 fn has_word(line: &str, word: &str) -> bool {
@@ -41,5 +42,14 @@ mod tests {
             "a-long-name-of-a-thread",
             7
         ));
+    }
+
+    #[test]
+    fn a_name_may_be_cut_within_a_letter() {
+        let name = "длинноеимя";
+        let line = [&name.as_bytes()[..COMM_LEN], b" queues on CPU 1"].concat();
+        let line = String::from_utf8_lossy(&line);
+        assert!(is_about(&line, name, 7), "{line}");
+        assert!(!is_about(&line, "длинная", 7), "{line}");
     }
 }

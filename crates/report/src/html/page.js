@@ -309,7 +309,7 @@
       [...known.children].slice(1).forEach((child) => panel.append(child.cloneNode(true)));
     } else if (period.missed && period.to > period.due) {
       const say = element("p", "This page explains only the worst misses of each policy. To explain this one, run ");
-      say.append(element("code", `${data.runs[index].explain} --task ${name} --at ${(period.due / 1000).toFixed(6)}s`));
+      say.append(element("code", `${data.runs[index].explain} --task ${data.words[period.thread]} --at ${(period.due / 1000).toFixed(6)}s`));
       panel.append(say);
     }
     redraw();

@@ -126,6 +126,11 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
+    /// Counts events that were lost according to the trace, which may have any number.
+    pub fn lost(&mut self, count: u64) {
+        self.summary.lost = self.summary.lost.saturating_add(count);
+    }
+
     /// Returns an error unless the machine has `cpus` CPUs, as the recorded machine does.
     pub fn recorded_on(&self, cpus: usize) -> Result<(), String> {
         match self.machine {

@@ -124,7 +124,7 @@ fn build(
     each(file, trace, &mut |read| match read {
         Read::Event(event) => builder.event(&event),
         Read::Lost(lost) => {
-            builder.summary.lost += lost;
+            builder.lost(lost);
             Ok(())
         }
         Read::Cpus(cpus) => builder.recorded_on(cpus),

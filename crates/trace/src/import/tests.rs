@@ -161,6 +161,13 @@ fn work_is_by_the_speed_of_the_cpu() {
 fn lost_events_are_counted() {
     let text = story() + "CPU:0 [LOST 12 EVENTS]\n";
     assert_eq!(of(&text).summary.lost, 12);
+    // Two halves of all numbers are not 0.
+    let half = format!("CPU:0 [LOST {} EVENTS]\n", 1_u64 << 63);
+    let text = story() + &half + &half;
+    assert_eq!(of(&text).summary.lost, u64::MAX);
+    let half = format!("# entries-in-buffer/entries-written: 0/{}\n", 1_u64 << 63);
+    let text = half.repeat(2) + &story();
+    assert_eq!(of(&text).summary.lost, u64::MAX);
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub fn windows(file: &str, trace: impl BufRead) -> Result<Vec<Imported>, Box<Bad
         match (read, builders.last_mut().filter(|_| is_open)) {
             (Read::Event(event), Some(builder)) => builder.event(&event),
             (Read::Lost(lost), Some(builder)) => {
-                builder.summary.lost += lost;
+                builder.lost(lost);
                 Ok(())
             }
             _ => Ok(()),

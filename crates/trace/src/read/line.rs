@@ -287,8 +287,7 @@ fn event<'a>(name: &str, fields: &'a str) -> Option<Tracepoint<'a>> {
         Kind::Mark => Some(Tracepoint::Mark(fields.trim_end())),
         Kind::Call => Some(call(fields).unwrap_or(Tracepoint::Other)),
         Kind::Switch if !fields.starts_with("prev_comm=") => short_switch(fields),
-        // In Linux before 4.3, this means that the task was already awake.
-        Kind::Wakeup if fields.contains(" success=0") => Some(Tracepoint::Other),
+        Kind::Wakeup if was_awake(fields) => Some(Tracepoint::Other),
         Kind::Waking if !fields.starts_with("comm=") => short_wakeup(Stage::Waking, fields),
         Kind::Wakeup if !fields.starts_with("comm=") => short_wakeup(Stage::Woken, fields),
         Kind::WakeupNew if !fields.starts_with("comm=") => short_wakeup(Stage::New, fields),
@@ -300,32 +299,39 @@ fn event<'a>(name: &str, fields: &'a str) -> Option<Tracepoint<'a>> {
     }
 }
 
+/// Was the task of a wakeup already awake? Linux before 4.3 says so after the task's name and pid. A name can have the
+/// same words.
+fn was_awake(fields: &str) -> bool {
+    let is_name = |rest: &str| rest.contains(" pid=") || rest.contains(" [");
+    all_keys(fields, "success").any(|(_, rest)| rest.starts_with('0') && !is_name(rest))
+}
+
 /// The values of an event's fields in its text.
 struct Text<'a>([&'a str; MOST_FIELDS]);
 
 impl<'a> Text<'a> {
     /// Finds the values of an event in its `text`. Each value extends to the key of the next value. A key may also be
-    /// the field's name in tracefs, as `trace-cmd report -R` prints it.
+    /// the field's name in tracefs, as `trace-cmd report -R` prints it. All keys but the first are searched from the
+    /// end, because a thread may be called `a pid=1`.
     fn of(kind: Kind, text: &'a str) -> Option<Text<'a>> {
         let mut values = [""; MOST_FIELDS];
-        let mut left = text;
-        for (index, field) in kind.row().fields.iter().enumerate() {
-            let (before, after) =
-                split_key(left, field.key).or_else(|| split_key(left, field.name))?;
-            if let Some(last) = index.checked_sub(1) {
-                values[last] = before.trim_end_matches(" ==>");
-            }
-            values[index] = after;
-            left = after;
+        let (first, others) = kind.row().fields.split_first()?;
+        let begins = |key: &str| all_keys(text, key).next();
+        let (_, mut left) = begins(first.key).or_else(|| begins(first.name))?;
+        for (index, field) in others.iter().enumerate().rev() {
+            let last = |key: &str| all_keys(left, key).last();
+            let (before, value) = last(field.key).or_else(|| last(field.name))?;
+            values[index + 1] = value.trim_end_matches(" ==>");
+            left = before;
         }
+        values[0] = left;
         Some(Text(values))
     }
 }
 
-/// The text before the word `key=`, and the text after it.
-fn split_key<'a>(text: &'a str, key: &str) -> Option<(&'a str, &'a str)> {
-    let mut all = text.match_indices(key);
-    all.find_map(|(start, _)| {
+/// The text before each word `key=`, and the text after it.
+fn all_keys<'a>(text: &'a str, key: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    text.match_indices(key).filter_map(move |(start, key)| {
         let before = match start {
             0 => "",
             _ => text[..start].strip_suffix(' ')?,

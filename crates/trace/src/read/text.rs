@@ -68,7 +68,8 @@ impl Lines<'_> {
             }
             // The bytes of a thread's name need not be UTF-8.
             let text = String::from_utf8_lossy(&line);
-            self.overwritten += line::overwritten(&text).unwrap_or(0);
+            let overwritten = line::overwritten(&text).unwrap_or(0);
+            self.overwritten = self.overwritten.saturating_add(overwritten);
             // A recorder that is killed leaves a part of its last line.
             let is_cut = !line.ends_with(b"\n") && !matches!(last, Last::Nothing);
             let read = match line::read(&text) {

@@ -193,6 +193,8 @@ fn a_disturbed_block_is_repeated_but_not_for_ever() {
     let outcome = tried(&mut fake, &plan(2, 3, 1));
     assert_eq!(outcome.blocks.len(), 3);
     assert_eq!(fake.turns, 2 + 2 * 3 * (1 + MOST_REPEATS as usize));
+    // A block that counts although it is disturbed is not among the repeated ones.
+    assert_eq!(outcome.repeated.len(), 3 * MOST_REPEATS as usize);
 }
 
 /// After a scheduler that cannot be unloaded, no other scheduler is loaded.

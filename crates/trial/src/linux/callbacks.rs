@@ -2,11 +2,12 @@
 //! to the costs under the kernel's own scheduler.
 
 use crate::guard::{Guard, Part};
+use machine::LONGEST_COSTS_S;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -15,8 +16,6 @@ use std::time::{Duration, Instant};
 /// BPF programs.
 const STARTS: Duration = Duration::from_secs(10);
 const LISTS: Duration = Duration::from_millis(500);
-/// The time for which the program counts, which is longer than a turn; SIGINT ends it.
-const LONG_S: &str = "1000000";
 
 /// The costs of a scheduler.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,12 +39,9 @@ pub struct Counter {
 
 impl Counter {
     /// Starts `program`, which is scx_equipoise.
-    fn start(guard: &Guard, program: &PathBuf) -> io::Result<Counter> {
+    fn start(guard: &Guard, program: &Path) -> io::Result<Counter> {
         let part = guard.part("costs")?;
-        let mut command = Command::new(program);
-        command.args(["--costs", LONG_S]).stdin(Stdio::null());
-        command.stdout(Stdio::piped()).stderr(Stdio::null());
-        let child = part.spawn(&mut command)?;
+        let child = part.spawn(&mut counting(program))?;
         let counter = Counter { child, part };
         let began = Instant::now();
         while !counter.counts() && began.elapsed() < STARTS {
@@ -83,6 +79,16 @@ impl Drop for Counter {
         let _ = self.part.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The command that counts calls with `program`, which is scx_equipoise. It counts for the longest possible time, because
+/// SIGINT ends it.
+fn counting(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.args(["--costs", LONGEST_COSTS_S.to_string().as_str()]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    command.stderr(Stdio::null());
+    command
 }
 
 /// The figures of a section `[callbacks.NAME]`.
@@ -178,6 +184,14 @@ fn of_a_wakeup(calls: &Calls) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// scx_equipoise refuses a longer time.
+    #[test]
+    fn calls_are_counted_for_the_longest_possible_time() {
+        let command = counting(Path::new("scx_equipoise"));
+        let args: Vec<&str> = command.get_args().filter_map(|it| it.to_str()).collect();
+        assert_eq!(args, ["--costs", "86400"]);
+    }
 
     #[test]
     fn the_section_has_the_cost_of_each_callback() {

@@ -7,9 +7,10 @@ use crate::{Fault, Turn, frames};
 use machine::input::BadInput;
 
 use recorder::exit_of;
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
@@ -135,12 +136,12 @@ fn switches() -> u64 {
     (usage.ru_nvcsw + usage.ru_nivcsw) as u64
 }
 
-/// A log of frame times, or a folder with a log for each turn.
+/// A log of frame times, or a folder of logs.
 pub struct Frames {
     place: PathBuf,
     began: SystemTime,
-    /// The log at the start of the turn, and the number of its frames.
-    before: Option<(u64, usize)>,
+    /// The inode and the length in bytes of each log at the start of the turn.
+    before: HashMap<PathBuf, (u64, u64)>,
 }
 
 impl Frames {
@@ -149,21 +150,25 @@ impl Frames {
         Frames {
             place,
             began: SystemTime::now(),
-            before: None,
+            before: HashMap::new(),
         }
     }
 
-    /// Notes the state of the log when a turn begins.
+    /// Notes the state of the logs when a turn begins.
     pub fn begin(&mut self) {
         self.began = SystemTime::now();
-        let file = self.place.is_file().then_some(&self.place);
-        self.before = file.and_then(|file| {
-            let frames = read(file).map_or(0, |it| it.len());
-            Some((fs::metadata(file).ok()?.ino(), frames))
-        });
+        let logs = match self.place.is_dir() {
+            true => logs(&self.place),
+            false => vec![self.place.clone()],
+        };
+        let state = |log: PathBuf| {
+            let found = fs::metadata(&log).ok()?;
+            Some((log, (found.ino(), found.len())))
+        };
+        self.before = logs.into_iter().filter_map(state).collect();
     }
 
-    /// The frame times of the turn in ms: the frame times added to the log, or all frame times of a new log.
+    /// The frame times of the turn in ms: the frame times added to the log, which are all of them if the log is new.
     pub fn end(&mut self) -> Result<Vec<f64>, Box<BadInput>> {
         let file = match self.place.is_dir() {
             true => newest(&self.place, self.began),
@@ -173,22 +178,23 @@ impl Frames {
             let message = format!("{}: no new log of frame times", self.place.display());
             Box::new(BadInput::whole(
                 message,
-                "expected a log for each turn (MangoHud: autostart_log, output_folder)",
+                "expected a log that is written during each turn (MangoHud: autostart_log, output_folder)",
             ))
         })?;
-        let mut frames = read(&file)?;
-        let same = |inode: u64| fs::metadata(&file).is_ok_and(|it| it.ino() == inode);
-        if let Some((inode, count)) = self.before
-            && same(inode)
-            && count <= frames.len()
+        let mut frames = read(&file, u64::MAX)?;
+        if let Some(&(inode, length)) = self.before.get(&file)
+            && fs::metadata(&file).is_ok_and(|it| it.ino() == inode && it.len() >= length)
         {
-            frames.drain(..count);
+            // Before the game has written the names of the columns, there are no frames.
+            let earlier = read(&file, length).map_or(0, |it| it.len());
+            frames.drain(..earlier.min(frames.len()));
         }
         Ok(frames)
     }
 }
 
-fn read(file: &Path) -> Result<Vec<f64>, Box<BadInput>> {
+/// The frame times in the first `length` bytes of `file`.
+fn read(file: &Path, length: u64) -> Result<Vec<f64>, Box<BadInput>> {
     let name = file.display().to_string();
     let opened = File::open(file).map_err(|error| {
         Box::new(BadInput::whole(
@@ -196,25 +202,37 @@ fn read(file: &Path) -> Result<Vec<f64>, Box<BadInput>> {
             "expected a log of frame times",
         ))
     })?;
-    frames::read(&name, opened)
+    frames::read(&name, opened.take(length))
 }
 
-/// The newest log in `folder` written after `began`. MangoHud's summaries are not logs.
-fn newest(folder: &Path, began: SystemTime) -> Option<PathBuf> {
-    let entries = fs::read_dir(folder).ok()?.flatten();
+/// The logs in `folder`. MangoHud's summaries are not logs.
+fn logs(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let log = |entry: fs::DirEntry| {
         let path = entry.path();
         let is_log = path.extension().is_some_and(|it| it == "csv")
-            && !path.file_stem()?.to_str()?.ends_with("_summary");
-        let written = entry.metadata().ok()?.modified().ok()?;
-        (is_log && written >= began).then_some((written, path))
+            && !path.file_stem()?.to_string_lossy().ends_with("_summary");
+        is_log.then_some(path)
     };
-    entries.filter_map(log).max().map(|(_, path)| path)
+    entries.filter_map(log).collect()
+}
+
+/// The newest log in `folder` written after `began`.
+fn newest(folder: &Path, began: SystemTime) -> Option<PathBuf> {
+    let log = |path: PathBuf| {
+        let written = fs::metadata(&path).ok()?.modified().ok()?;
+        (written >= began).then_some((written, path))
+    };
+    let newest = logs(folder).into_iter().filter_map(log).max();
+    newest.map(|(_, path)| path)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsStr;
+    use std::io::Write;
+    use std::os::unix::ffi::OsStrExt;
 
     #[test]
     fn the_frames_of_a_turn_are_those_that_it_added() {
@@ -242,5 +260,42 @@ mod tests {
         fs::write(folder.path().join("game.csv"), "fps,frametime\n40,25\n").unwrap();
         fs::write(folder.path().join("game_summary.csv"), "0.1% Min FPS\n3\n").unwrap();
         assert_eq!(frames.end().unwrap(), [25.0]);
+    }
+
+    /// A log has the name of the game, which is in Latin-1 here.
+    #[test]
+    fn the_name_of_a_log_need_not_be_text() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = OsStr::from_bytes(b"M\xfcnchen.csv");
+        fs::write(folder.path().join(name), "fps,frametime\n40,25\n").unwrap();
+        let mut frames = Frames::new(folder.path().to_owned());
+        frames.began -= Duration::from_secs(5);
+        assert_eq!(frames.end().unwrap(), [25.0]);
+    }
+
+    /// MangoHud writes one log from the start of the game to its end, which is many turns.
+    #[test]
+    fn a_log_that_grows_in_a_folder_gives_each_turn_its_own_frames() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("game.csv");
+        fs::write(&log, "fps,frametime\n60,16\n60,17\n").unwrap();
+        let mut frames = Frames::new(folder.path().to_owned());
+        for (added, expected) in [
+            ("50,20\n40,25\n3", vec![20.0, 25.0]),
+            ("0,33\n", vec![33.0]),
+        ] {
+            frames.begin();
+            // The time of a file may be some ms behind the clock.
+            frames.began -= Duration::from_secs(5);
+            let mut file = fs::OpenOptions::new().append(true).open(&log).unwrap();
+            file.write_all(added.as_bytes()).unwrap();
+            assert_eq!(frames.end().unwrap(), expected);
+        }
+        // The player starts the game again, so there is a new log.
+        frames.begin();
+        frames.began -= Duration::from_secs(5);
+        fs::remove_file(&log).unwrap();
+        fs::write(folder.path().join("again.csv"), "fps,frametime\n40,11\n").unwrap();
+        assert_eq!(frames.end().unwrap(), [11.0]);
     }
 }

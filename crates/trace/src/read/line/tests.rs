@@ -87,6 +87,42 @@ fn wakeups_and_their_context() {
     );
 }
 
+/// A thread's name may look like another field.
+#[test]
+fn a_name_may_have_an_equals_sign() {
+    let line =
+        "a pid=1-77 [000] d.... 1.5: sched_waking: comm=a pid=1 pid=77 prio=120 target_cpu=000";
+    let task = Task {
+        comm: "a pid=1",
+        pid: 77,
+        prio: 120,
+    };
+    let expected = Tracepoint::Wakeup {
+        stage: Stage::Waking,
+        task,
+        target_cpu: Some(0),
+    };
+    assert_eq!(event_of(line).event, expected);
+    let line = "a-7 [000] d.... 1.5: sched_switch: prev_comm=a prev_pid=1 prev_pid=7 prev_prio=120 prev_state=S \
+                ==> next_comm=b prev_prio=9 next_pid=8 next_prio=98";
+    let task = |comm, pid, prio| Task { comm, pid, prio };
+    let expected = Tracepoint::Switch {
+        prev: task("a prev_pid=1", 7, 120),
+        state: State::Blocked,
+        next: task("b prev_prio=9", 8, 98),
+    };
+    assert_eq!(event_of(line).event, expected);
+    for line in [
+        "a-1 [000] 1.0: sched_wakeup: comm=b success=0 pid=8 prio=98 target_cpu=000",
+        "a 1 [000] 1.0: sched:sched_wakeup: b success=0:8 [98] CPU:000",
+    ] {
+        let Tracepoint::Wakeup { task: woken, .. } = event_of(line).event else {
+            panic!("{line}: {:?}", event_of(line).event)
+        };
+        assert_eq!(woken, task("b success=0", 8, 98), "{line}");
+    }
+}
+
 #[test]
 fn irrelevant_lines_are_skipped() {
     for line in ["", "# tracer: nop", "CPU 1 is empty", "version = 7"] {
@@ -232,6 +268,7 @@ fn what_is_around_an_event_does_not_hide_it() {
         "a-1 [000] d..2 1.0: <stack trace>",
         "a-1 [000] d..2 1.0: mutex_unlock <-rb_simple_write",
         "a-1 [000] 1.0: sched_wakeup: comm=a pid=10 prio=120 success=0 target_cpu=0",
+        "a 1 [000] 1.0: sched:sched_wakeup: a:10 [120] success=0 CPU:000",
     ] {
         assert_eq!(event_of(line).event, Tracepoint::Other, "{line}");
     }
