@@ -125,11 +125,11 @@ impl Kernel<'_> {
     pub fn set_next_rt(&mut self, cpu: usize, task: TaskPtr) {
         self.unqueue_rt(cpu, task);
         refill(task);
-        self.push_rt_tasks(cpu);
     }
 
-    /// `push_rt_tasks()`: sends the tasks that wait on `cpu` to CPUs whose tasks are less urgent.
-    fn push_rt_tasks(&mut self, cpu: usize) {
+    /// `push_rt_tasks()`: sends the tasks that wait on `cpu`, after a switch to another task of the class, to CPUs whose
+    /// tasks are less urgent.
+    pub fn push_rt_tasks(&mut self, cpu: usize) {
         let pushable = |task: &TaskPtr| task.abi.nr_cpus_allowed.get() > 1;
         while let Some(task) = self.cpus[cpu].rt.iter().copied().find(pushable)
             && let Some(to) = self.find_lowest_rq(task, cpu)

@@ -130,6 +130,9 @@ impl Kernel<'_> {
         if self.trace.is_some() {
             self.trace_switch(cpu, prev, next, prev_runnable);
         }
+        if self.rt.queued > 0 && next.is_some_and(|task| task.class.get() == Class::Rt) {
+            self.push_rt_tasks(cpu);
+        }
     }
 
     #[cold]
