@@ -155,8 +155,8 @@ struct Groups {
 }
 
 impl Groups {
-    /// Adds the groups of a part, and returns the id of each. If several parts have a group, each of its settings is that
-    /// of the first part in which it is not the default.
+    /// Adds the groups of a part, and returns the id of each. If several parts have a group, each of its settings is
+    /// that of the first part in which it is not the default.
     fn join(&mut self, part: Vec<ControlGroup>) -> Vec<GroupId> {
         let mut ids: Vec<GroupId> = Vec::new();
         for group in part {

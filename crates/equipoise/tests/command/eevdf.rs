@@ -84,8 +84,8 @@ fn heavy_tasks_go_to_fast_cpus() {
     assert!(took < 10_500.0, "{took} us");
 }
 
-/// A thread that is forked 50 ms before the end, and never runs, counts with its age, and not with the time of the whole
-/// run.
+/// A thread that is forked 50 ms before the end, and never runs, counts with its age, and not with the time of the
+/// whole run.
 #[test]
 fn a_forked_thread_is_as_old_as_its_fork() {
     let tasks = r#" "p": { "cpus": [0], "loop": 1, "phases": {
@@ -97,7 +97,8 @@ fn a_forked_thread_is_as_old_as_its_fork() {
     assert!((1900.0..2300.0).contains(&period), "{period} us");
 }
 
-/// A call that changes the affinity, the policy or the group of a thread loses none of its CPU time, whatever its class.
+/// A call that changes the affinity, the policy or the group of a thread loses none of its CPU time, whatever its
+/// class.
 #[test]
 fn a_thread_that_changes_itself_has_had_its_cpu_time() {
     for policy in ["SCHED_OTHER", "SCHED_FIFO"] {

@@ -127,8 +127,8 @@ impl Kernel<'_> {
         refill(task);
     }
 
-    /// `push_rt_tasks()`: sends the tasks that wait on `cpu`, after a switch to another task of the class, to CPUs whose
-    /// tasks are less urgent.
+    /// `push_rt_tasks()`: after a switch to a task of the class, sends the tasks that wait on `cpu` to CPUs whose tasks
+    /// are less urgent.
     pub fn push_rt_tasks(&mut self, cpu: usize) {
         let pushable = |task: &TaskPtr| task.abi.nr_cpus_allowed.get() > 1;
         while let Some(task) = self.cpus[cpu].rt.iter().copied().find(pushable)
