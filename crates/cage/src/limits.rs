@@ -1,7 +1,7 @@
 //! Limits on a compiler, which a foreign scheduler could make read endlessly, or fill the disk.
 
 use crate::supervisor;
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{self, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Output, Stdio};
@@ -42,10 +42,13 @@ pub fn set(command: &mut Command) {
             (Resource::Core, 0),
         ];
         for (resource, most) in limits {
+            // The kernel sends SIGKILL a second after the signal that shows the limit.
+            let maximum = most + u64::from(resource == Resource::Cpu);
+            // Only root can exceed the hard limit of this process.
+            let maximum = maximum.min(getrlimit(resource).maximum.unwrap_or(u64::MAX));
             let rlimit = Rlimit {
-                current: Some(most),
-                // The kernel sends SIGKILL a second after the signal that shows the limit.
-                maximum: Some(most + u64::from(resource == Resource::Cpu)),
+                current: Some(most.min(maximum)),
+                maximum: Some(maximum),
             };
             setrlimit(resource, rlimit)?;
         }
@@ -115,5 +118,38 @@ pub fn reached(said: &str) -> Option<String> {
         ))
     } else {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore)]
+    fn a_user_s_lower_hard_limits_stay() {
+        let lower = || {
+            for (resource, most) in [(Resource::Cpu, CPU_S / 2), (Resource::As, MEMORY / 2)] {
+                let rlimit = Rlimit {
+                    current: Some(most),
+                    maximum: Some(most),
+                };
+                setrlimit(resource, rlimit)?;
+            }
+            // Root may raise its hard limits.
+            match rustix::process::geteuid().is_root() {
+                // SAFETY: the process has one thread.
+                true if unsafe { libc::setuid(65534) } != 0 => Err(io::Error::last_os_error()),
+                _ => Ok(()),
+            }
+        };
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "ulimit -t; ulimit -v"]);
+        // SAFETY: between fork and exec the closure only makes system calls.
+        unsafe { command.pre_exec(lower) };
+        set(&mut command);
+        let output = command.output().unwrap();
+        let expected = format!("{}\n{}\n", CPU_S / 2, MEMORY >> 11);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
     }
 }
