@@ -188,7 +188,9 @@ fn enter(program: &BpfProgram) -> io::Result<()> {
 
 /// The places of the code in memory, and the size of all mapped memory, in bytes.
 fn code() -> io::Result<(Vec<Range<u64>>, u64)> {
-    let maps = std::fs::read_to_string("/proc/self/maps")?;
+    // The names of files need not be UTF-8.
+    let maps = std::fs::read("/proc/self/maps")?;
+    let maps = String::from_utf8_lossy(&maps);
     let mut size = 0;
     let ranges = maps.lines().filter_map(|line| {
         let (range, rest) = line.split_once(' ')?;
@@ -533,6 +535,24 @@ mod tests {
         ] {
             assert_eq!(opened(other), 0, "{other}");
         }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore)]
+    fn a_program_s_path_need_not_be_utf_8() {
+        use std::os::fd::AsRawFd as _;
+        use std::os::unix::ffi::OsStrExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(std::ffi::OsStr::from_bytes(b"\xff"));
+        std::fs::write(&path, [0; 4096]).unwrap();
+        let file = std::fs::File::open(&path).unwrap();
+        let mapped = || {
+            let (data, kind) = (libc::PROT_READ, libc::MAP_PRIVATE);
+            // SAFETY: the call only maps new memory.
+            let page = unsafe { libc::mmap(null_mut(), 4096, data, kind, file.as_raw_fd(), 0) };
+            i32::from(page == libc::MAP_FAILED || prepare().is_err())
+        };
+        assert_eq!(in_process(|| Ok(()), mapped), 0);
     }
 
     #[test]
