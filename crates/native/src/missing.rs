@@ -126,12 +126,27 @@ fn is_constant(name: &str) -> bool {
     !name.contains(|c: char| c.is_ascii_lowercase())
 }
 
-/// The file and the line number at the beginning of a compiler's message.
+/// The file and the line number at the beginning of a compiler's message, `FILE:LINE[:COLUMN]: WHAT`, or a linker's,
+/// which may begin with the linker's name. The file's name may have colons and numbers.
 pub fn place(line: &str) -> Option<(&str, usize)> {
-    let parts: Vec<&str> = line.split(':').map(str::trim).collect();
-    parts
-        .windows(2)
-        .find_map(|pair| Some((pair[0], pair[1].parse::<usize>().ok()?)))
+    const WHAT: [&str; 4] = [
+        ": error: ",
+        ": fatal error: ",
+        ": warning: ",
+        ": undefined reference",
+    ];
+    let end = WHAT.iter().filter_map(|what| line.find(what)).min();
+    let at = &line[..end.unwrap_or(line.len())];
+    let at = at.trim_end_matches([':', ' ']);
+    let at = at.split_once("ld: ").map_or(at, |(_, at)| at);
+    let numbered = |at: &str| {
+        let (file, number) = at.rsplit_once(':')?;
+        Some((file.len(), number.parse().ok()?))
+    };
+    let (length, last) = numbered(at)?;
+    // The last number is a column if there is a number before it.
+    let (length, number) = numbered(&at[..length]).unwrap_or((length, last));
+    Some((&at[..length], number))
 }
 
 /// The first quoted word of a compiler's message.
@@ -257,6 +272,19 @@ mod tests {
             own.unwrap(),
             "a.c:1: no header <intf.h>; add the folder as `--include DIR`"
         );
+    }
+
+    #[test]
+    fn a_file_s_name_may_look_like_a_place() {
+        for (line, file) in [
+            ("12:30/a.c:5:2: error: x:7: y", "12:30/a.c"),
+            ("12:30/a.c:5: undefined reference to `f'", "12:30/a.c"),
+            ("/usr/bin/ld: a.c:5: undefined reference to `f'", "a.c"),
+            ("12:30:a.c:5:2", "12:30:a.c"),
+        ] {
+            assert_eq!(place(line), Some((file, 5)), "{line}");
+        }
+        assert_eq!(place("cc1: error: x:7: y"), None);
     }
 
     #[test]
