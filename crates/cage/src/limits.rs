@@ -69,6 +69,7 @@ pub fn finish(command: &mut Command) -> io::Result<Output> {
     // Unreadable output counts as no output.
     let _ = (&mut errors).take(SAID).read_to_end(&mut stderr);
     let _ = io::copy(&mut errors, &mut io::sink());
+    let mut stderr = without_excerpts(&stderr);
     let status = child.wait()?;
     if status.code() == Some(supervisor::LATE) {
         stderr.extend_from_slice(LATE.as_bytes());
@@ -78,6 +79,24 @@ pub fn finish(command: &mut Command) -> io::Result<Output> {
         stdout: Vec::new(),
         stderr,
     })
+}
+
+/// The messages `said` without the lines of the source that compilers quote below them, because a source may contain
+/// the text of any message.
+fn without_excerpts(said: &[u8]) -> Vec<u8> {
+    let lines: Vec<&[u8]> = said.split_inclusive(|&byte| byte == b'\n').collect();
+    // gcc and clang begin such a line with its number, if any, and a bar. clang before 17 adds nothing to the source.
+    let has_bar = |line: &[u8]| {
+        let first = line.iter().find(|byte| !b" 0123456789".contains(byte));
+        first == Some(&b'|')
+    };
+    let is_marks =
+        |line: &[u8]| line.contains(&b'^') && line.iter().all(|byte| b" \t^~\r\n".contains(byte));
+    let kept = lines.iter().enumerate().filter(|&(index, line)| {
+        let is_marked = lines.get(index + 1).is_some_and(|next| is_marks(next));
+        !(has_bar(line) || is_marks(line) || is_marked)
+    });
+    kept.flat_map(|(_, line)| line.iter().copied()).collect()
 }
 
 /// The line that is appended to the output of a compiler that was killed at the time limit.
@@ -124,6 +143,19 @@ pub fn reached(said: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_have_no_lines_of_the_source() {
+        let error = "x.c:5:2: error: expected ';'\n";
+        for excerpt in [
+            "    5 |  f(\"out of memory\")\n      |     ^~~~\n",
+            "12345 |  f(\"out of memory\")\n      |     ^~~~\n      |     ;\n",
+            "\tf(\"out of memory\")\n\t   ^~~~\n",
+        ] {
+            let kept = without_excerpts(format!("{error}{excerpt}{error}").as_bytes());
+            assert_eq!(String::from_utf8_lossy(&kept), error.repeat(2), "{excerpt}");
+        }
+    }
 
     #[test]
     #[cfg_attr(miri, ignore)]

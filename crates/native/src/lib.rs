@@ -507,6 +507,14 @@ mod tests {
                 .0
                 .contains("no sched_ext_ops")
         );
+        let quoted = compile(&format!(
+            "{MINIMAL}int x = absent; /* out of memory, threshold: 5 */\n"
+        ))
+        .unwrap_err();
+        assert!(
+            quoted.0.contains("test.bpf.c:3:") && quoted.0.lines().count() == 1,
+            "{quoted}"
+        );
         let missing = Object::compile(Path::new("/no/such/file.bpf.c")).unwrap_err();
         assert!(
             missing.0.starts_with("/no/such/file.bpf.c: No such file"),
