@@ -83,7 +83,7 @@ pub fn maps(
     names: &[&str],
 ) -> Result<HashMap<String, MapDefinition>, gimli::Error> {
     let mut found = HashMap::new();
-    each_global(file, |dwarf, unit, name, kind| {
+    each_global(file, |dwarf, unit, name, kind, _| {
         if names.contains(&name) {
             found.insert(name.to_owned(), map(dwarf, unit, kind, 0)?);
         }
@@ -92,13 +92,14 @@ pub fn maps(
     Ok(found)
 }
 
-/// The names of the global variables that are `const`. The section of a variable does not show whether it is constant,
-/// because a compiler may put a variable that is also `volatile` into writable memory.
-pub fn constants(file: &object::File<'_>) -> Result<HashSet<String>, gimli::Error> {
+/// The names and addresses of the global variables that are `const`. The section of a variable does not show whether it
+/// is constant, because a compiler may put a variable that is also `volatile` into writable memory. The name alone does
+/// not show it, because each file of a scheduler may have a `static` variable of that name.
+pub fn constants(file: &object::File<'_>) -> Result<HashSet<(String, u64)>, gimli::Error> {
     let mut found = HashSet::new();
-    each_global(file, |_, unit, name, kind| {
+    each_global(file, |_, unit, name, kind, address| {
         if is_constant(unit, kind)? {
-            found.insert(name.to_owned());
+            found.insert((name.to_owned(), address));
         }
         Ok(())
     })?;
@@ -108,7 +109,7 @@ pub fn constants(file: &object::File<'_>) -> Result<HashSet<String>, gimli::Erro
 /// The global variables that are pointers to a `struct task_struct`, or arrays of them.
 pub fn task_pointers(file: &object::File<'_>) -> Result<Vec<String>, gimli::Error> {
     let mut found = Vec::new();
-    each_global(file, |dwarf, unit, name, kind| {
+    each_global(file, |dwarf, unit, name, kind, _| {
         if points_to_task(dwarf, unit, kind)? {
             found.push(name.to_owned());
         }
@@ -157,7 +158,7 @@ fn is_constant(unit: &Unit<Slice<'_>>, mut offset: UnitOffset) -> Result<bool, g
 /// The error for a type that refers to itself, or is nested too deeply.
 const ENDLESS: gimli::Error = gimli::Error::TypeMismatch;
 
-/// Calls `what` with each global variable's name and type.
+/// Calls `what` with each global variable's name, type and address.
 fn each_global<'a>(
     file: &object::File<'a>,
     mut what: impl FnMut(
@@ -165,6 +166,7 @@ fn each_global<'a>(
         &Unit<Slice<'a>>,
         &str,
         UnitOffset,
+        u64,
     ) -> Result<(), gimli::Error>,
 ) -> Result<(), gimli::Error> {
     let dwarf = dwarf(file)?;
@@ -178,16 +180,38 @@ fn each_global<'a>(
             if entry.tag() != gimli::DW_TAG_variable || entry.depth() != 1 {
                 continue;
             }
-            let Some(name) = entry.attr_value(gimli::DW_AT_name) else {
+            let Some(address) = address(&unit, entry) else {
+                continue;
+            };
+            // A variable that was declared before has its name and type in the declaration.
+            let declared = match entry.attr_value(gimli::DW_AT_specification) {
+                Some(AttributeValue::UnitRef(offset)) => unit.entry(offset)?,
+                _ => entry.clone(),
+            };
+            let Some(name) = declared.attr_value(gimli::DW_AT_name) else {
                 continue;
             };
             let name = dwarf.attr_string(&unit, name)?;
-            if let Some(kind) = reference(entry) {
-                what(&dwarf, &unit, name.to_string()?, kind)?;
+            if let Some(kind) = reference(entry).or_else(|| reference(&declared)) {
+                what(&dwarf, &unit, name.to_string()?, kind, address)?;
             }
         }
     }
     Ok(())
+}
+
+/// The address of the variable `entry`, if it is a definition.
+fn address(
+    unit: &Unit<Slice<'_>>,
+    entry: &gimli::DebuggingInformationEntry<Slice<'_>>,
+) -> Option<u64> {
+    let AttributeValue::Exprloc(place) = entry.attr_value(gimli::DW_AT_location)? else {
+        return None;
+    };
+    match place.operations(unit.encoding()).next().ok()?? {
+        gimli::Operation::Address { address } => Some(address),
+        _ => None,
+    }
 }
 
 fn reference(entry: &gimli::DebuggingInformationEntry<Slice<'_>>) -> Option<UnitOffset> {

@@ -111,6 +111,8 @@ pub(crate) fn too_much_memory(source: &str) -> Error {
 #[derive(Default)]
 struct Found<'a> {
     variables: BTreeMap<String, Variable>,
+    /// The names and addresses of the constants.
+    constants: HashSet<(String, u64)>,
     /// The name, address and size of each map.
     maps: Vec<(&'a str, u64, u64)>,
     tracepoints: Vec<Tracepoint>,
@@ -170,8 +172,19 @@ impl<'a> Found<'a> {
             size,
             file_offset,
         };
-        self.variables.insert(name.to_owned(), variable);
+        // Each file may have a `static` variable of this name. A loader sets the constant.
+        let earlier = self.variables.get(name);
+        if !earlier.is_some_and(|earlier| self.is_constant(name, earlier))
+            || self.is_constant(name, &variable)
+        {
+            self.variables.insert(name.to_owned(), variable);
+        }
         Ok(())
+    }
+
+    fn is_constant(&self, name: &str, variable: &Variable) -> bool {
+        self.constants
+            .contains(&(name.to_owned(), variable.address))
     }
 
     /// Adds the function `name` at `address` in the section `section_name`.
@@ -266,13 +279,22 @@ impl Description {
         if loaded_size > MOST_MEMORY {
             return Err(too_much_memory(source));
         }
-        let mut found = Found::default();
+        let debugged = |error: gimli::Error| failed(unreadable(&error));
+        let mut found = Found {
+            constants: debug_info::constants(&file).map_err(debugged)?,
+            ..Found::default()
+        };
         for symbol in file.symbols() {
             found.add(&file, &symbol).map_err(failed)?;
         }
         let (ops, size) = found.ops().map_err(failed)?;
         let maps = found.maps(&file).map_err(failed)?;
         let idle = found.idle(&file);
+        let constants = found.variables.iter();
+        let constants = constants
+            .filter(|(name, variable)| found.is_constant(name, variable))
+            .map(|(name, _)| name.clone())
+            .collect();
         let Found {
             variables,
             mut tracepoints,
@@ -286,8 +308,6 @@ impl Description {
             !only_if_attached.contains(&*program.function) || by_loader()
         });
         tracepoints.sort_by_key(|tracepoint| tracepoint.address);
-        let debugged = |error: gimli::Error| failed(unreadable(&error));
-        let constants = debug_info::constants(&file).map_err(debugged)?;
         let mut task_pointers = debug_info::task_pointers(&file).map_err(debugged)?;
         task_pointers.retain(|name| variables.contains_key(name));
         let license = file
@@ -297,10 +317,7 @@ impl Description {
         let relocated = file.dynamic_relocations().into_iter().flatten();
         let of_ops = ops..ops.saturating_add(size);
         Ok(Description {
-            constants: constants
-                .into_iter()
-                .filter(|name| variables.contains_key(name))
-                .collect(),
+            constants,
             variables,
             task_pointers,
             maps,

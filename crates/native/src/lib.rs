@@ -249,6 +249,25 @@ mod tests {
     }
 
     #[test]
+    fn static_variables_of_two_files_may_have_the_same_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let [a, b] = ["a.bpf.c", "b.bpf.c"].map(|name| folder.path().join(name));
+        let constants = "static const volatile u64 slice = 7;\nextern const volatile u64 limit;\n\
+             const volatile u64 limit = 3;\nu64 f(void) { return slice + limit; }\n";
+        std::fs::write(&a, format!("{MINIMAL}{constants}")).unwrap();
+        let counts = "static volatile u64 slice;\nvoid g(void) { slice += 1; }\n";
+        std::fs::write(&b, format!("#include <scx/common.bpf.h>\n{counts}")).unwrap();
+        for sources in [[&*a, &*b], [&*b, &*a]] {
+            let object = Object::compile_all(&sources, &[], Kernel::default()).unwrap();
+            for (name, value) in [("slice", 7), ("limit", 3)] {
+                assert!(object.is_constant(name), "{name}");
+                let offset = object.variable(name).unwrap().file_offset.unwrap();
+                assert_eq!(object.bytes()[offset as usize], value, "{name}");
+            }
+        }
+    }
+
+    #[test]
     fn a_global_pointer_to_a_task_gets_a_warning() {
         let object = compile(
             "#include <scx/common.bpf.h>
