@@ -99,7 +99,7 @@ impl Table {
 fn power_uw(opp: &OppFound, coefficient: u32) -> Option<u64> {
     let mv = u64::from(opp.microvolt? / 1000);
     let mhz = u64::from(opp.khz / 1000);
-    Some(u64::from(coefficient) * mv * mv * mhz / 1_000_000)
+    Some(u64::from(coefficient).saturating_mul(mv * mv * mhz) / 1_000_000)
 }
 
 /// Adds the frequencies of `listed` CPUs to `found`.

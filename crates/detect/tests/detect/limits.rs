@@ -112,6 +112,27 @@ fn powers_and_times_that_are_too_large() {
 }
 
 #[test]
+fn powers_of_a_device_tree_that_are_too_large() {
+    let opp = node("opp")
+        .with("opp-hz", 2_000_000_000_u64)
+        .with("opp-microvolt", 5_000_000_u32);
+    let cpu = node("cpu@0")
+        .with("device_type", "cpu")
+        .with("operating-points-v2", 1_u32)
+        .with("dynamic-power-coefficient", u32::MAX);
+    let mut tree = DeviceTree::new();
+    tree.root = node("")
+        .has(node("cpus").has(cpu))
+        .has(node("opp-table").with("phandle", 1_u32).has(opp));
+    let (machine, warnings) = machine(detect::device_tree("a.dtb", &tree.to_dtb()).unwrap());
+    assert!(machine.power.is_none());
+    assert_eq!(
+        warnings,
+        ["left out: the powers of CPUs 0, which exceed 10000 W"]
+    );
+}
+
+#[test]
 fn cores_that_are_too_large_or_overlap() {
     // A virtual machine with 16 threads in a core.
     let cpus = Cpus {
