@@ -24,9 +24,9 @@ pub fn hwloc(file: &str, text: &str) -> Result<Found, Box<BadInput>> {
             _ => error.pos().row as usize,
         };
         let start: usize = text
-            .lines()
+            .split_inclusive('\n')
             .take(line.saturating_sub(1))
-            .map(|line| line.len() + 1)
+            .map(str::len)
             .sum();
         let message = format!("not XML: {error}");
         Box::new(BadInput::at(

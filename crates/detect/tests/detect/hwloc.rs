@@ -178,6 +178,14 @@ fn errors_name_their_line() {
             "{line}: {said}"
         );
     }
+    let unclosed = HYBRID.replace("</topology>", "</x>");
+    let said = |text: &str| {
+        detect::hwloc("h.xml", text)
+            .unwrap_err()
+            .message()
+            .to_owned()
+    };
+    assert_eq!(said(&unclosed), said(&unclosed.replace('\n', "\r\n")));
     assert!(
         detect::hwloc("h.xml", "<svg/>")
             .unwrap_err()
