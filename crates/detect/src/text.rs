@@ -89,7 +89,9 @@ impl Found {
             }
         )?;
         for warning in &self.warnings {
-            writeln!(out, "# Note: {}", warning.replace('\n', " "))?;
+            // A comment in TOML cannot have control characters, which names in a sysfs may have.
+            let warning = warning.replace('\n', " ");
+            writeln!(out, "# Note: {}", cage::text::plain(&warning))?;
         }
         writeln!(out, "\nname = {}", quoted(name))?;
         writeln!(out, "description = {}", quoted(&self.description))?;

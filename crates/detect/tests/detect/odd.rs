@@ -384,6 +384,18 @@ fn names_are_only_text() {
 }
 
 #[test]
+fn a_name_in_a_note_ends_no_comment() {
+    let cpus = Cpus {
+        idle: &[("C6", 100, 200), ("C1\r\u{1}", 1, 2)],
+        ..plain("0")
+    };
+    let tree = Tree::new(1, &[cpus]);
+    let (machine, warnings) = machine(detect::sysfs(tree.path()).unwrap());
+    assert_eq!(machine.core_types[0].idle_states.len(), 1);
+    assert!(warnings[0].contains("the idle states C1"), "{warnings:?}");
+}
+
+#[test]
 fn a_boost_counts_while_it_is_enabled() {
     let all = Cpus {
         khz: &[1_000_000, 2_000_000],
