@@ -16,7 +16,9 @@ const UNREAD: [&str; 3] = [
 /// Unpacks the archive `file` into `folder`. The error says what is wrong.
 pub(crate) fn unpack(file: &Path, folder: &Path) -> Result<(), String> {
     let mut tar = Command::new("tar");
-    tar.arg("-xf").arg(file).arg("-C").arg(folder);
+    // tar takes a colon for the end of a computer's name, unless a slash comes first.
+    tar.arg("-xf").arg(Path::new(".").join(file));
+    tar.arg("-C").arg(folder);
     tar.args(["--no-same-owner", "--no-same-permissions"]);
     tar.args(UNREAD);
     // Limit tar, because a small archive may unpack to any size.

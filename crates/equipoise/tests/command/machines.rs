@@ -1,6 +1,6 @@
 //! All machines that come with Equipoise can be simulated; `machine detect`.
 
-use crate::common::{file, json, root, run, run_badly, stdout, text};
+use crate::common::{command, file, json, root, run, run_badly, stdout, text};
 use crate::rt_app;
 use machine::{MAX_CPUS, Machine};
 use std::path::Path;
@@ -143,6 +143,18 @@ fn a_copy_of_a_sysfs_may_have_anything_in_a_file_s_place() {
         put(&cpus.join("online"));
         assert!(detect().status.success());
     }
+}
+
+/// tar would look for the computer `12`.
+#[test]
+fn an_archive_s_name_may_have_a_colon() {
+    let tree = sysfs();
+    let mut tar = Command::new("tar");
+    let tar = tar.args(["-cf", "./12:30.tar", "devices"]);
+    assert!(tar.current_dir(tree.path()).status().unwrap().success());
+    let mut detect = command("machine detect --sysfs 12:30.tar");
+    let output = detect.current_dir(tree.path()).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
 #[test]
