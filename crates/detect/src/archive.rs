@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -28,10 +29,11 @@ pub(crate) fn unpack(file: &Path, folder: &Path) -> Result<(), String> {
     let done = done.map_err(|error| {
         format!("{name}: cannot start tar: {error}; unpack the archive, and give its folder")
     })?;
+    let tidied = fs::canonicalize(folder).and_then(|folder| tidy(&folder, &folder));
     match done.status.success() {
-        true => fs::canonicalize(folder)
-            .and_then(|folder| remove_links_out_of(&folder, &folder))
-            .map_err(|error| format!("{name}: cannot read the archive's content: {error}")),
+        true => {
+            tidied.map_err(|error| format!("{name}: cannot read the archive's content: {error}"))
+        }
         false => {
             let said = String::from_utf8_lossy(&done.stderr);
             let first = said.lines().next().map(str::to_owned);
@@ -42,15 +44,17 @@ pub(crate) fn unpack(file: &Path, folder: &Path) -> Result<(), String> {
 }
 
 /// Removes the symbolic links in `below` that lead out of `folder`, an absolute path without links. With a link to
-/// `/sys`, an archive would describe this computer.
-fn remove_links_out_of(folder: &Path, below: &Path) -> io::Result<()> {
+/// `/sys`, an archive would describe this computer. Opens `below` and its folders to this user, who could otherwise
+/// neither read nor remove the content of a folder without rights.
+fn tidy(folder: &Path, below: &Path) -> io::Result<()> {
+    fs::set_permissions(below, fs::Permissions::from_mode(0o700))?;
     for entry in fs::read_dir(below)? {
         let entry = entry?;
         let (kind, path) = (entry.file_type()?, entry.path());
         // A dangling link is read as a missing file.
         let leads_out = || fs::canonicalize(&path).is_ok_and(|to| !to.starts_with(folder));
         if kind.is_dir() {
-            remove_links_out_of(folder, &path)?;
+            tidy(folder, &path)?;
         } else if kind.is_symlink() && leads_out() {
             fs::remove_file(&path)?;
         }
@@ -69,4 +73,32 @@ pub(crate) fn root(folder: &Path) -> Option<PathBuf> {
             .iter()
             .any(|sys| it.join(sys).join("devices/system/cpu").is_dir())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_without_rights_can_be_read_and_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (archive, to) = (folder.path().join("a.tar"), folder.path().join("to"));
+        for below in ["closed", "to"] {
+            fs::create_dir(folder.path().join(below)).unwrap();
+        }
+        fs::write(folder.path().join("closed/file"), "x").unwrap();
+        let mut pack = Command::new("tar");
+        let pack = pack.arg("-cf").arg(&archive).arg("-C").arg(folder.path());
+        let packed = pack.args(["--mode=0", "closed"]).status().unwrap();
+        assert!(packed.success());
+        let whole = fs::read(&archive).unwrap();
+        // The other archive ends within the file, after the headers of the folder and of the file.
+        for length in [whole.len(), 2 * 512 + 100] {
+            fs::write(&archive, &whole[..length]).unwrap();
+            assert_eq!(unpack(&archive, &to).is_ok(), length == whole.len());
+            let closed = fs::metadata(to.join("closed")).unwrap();
+            assert_eq!(closed.permissions().mode() & 0o777, 0o700);
+            fs::remove_dir_all(to.join("closed")).unwrap();
+        }
+    }
 }
