@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tools.command import PROJECT, Json, ask, compare, equipoise, parser, positive, run_main
+from tools.command import PROJECT, Json, ask, compare, equipoise, one_of, parser, positive, run_main
 from tools.figures import Cell, columns
 
 OUT = PROJECT / "target/bars"
@@ -187,7 +187,7 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("--runs", type=positive, default=20, help="runs of each (default: %(default)s)")
     options.add_argument("--show", action="store_true", help="run nothing, and show the output in target/bars/")
-    options.add_argument("tables", nargs="*", metavar="TABLE", choices=list(TABLES), help=f"{', '.join(TABLES)} (default: all)")
+    options.add_argument("tables", nargs="*", metavar="TABLE", type=one_of(TABLES), help=f"{', '.join(TABLES)} (default: all)")
     args = options.parse_args()
     tables = args.tables or list(TABLES)
     if not args.show:

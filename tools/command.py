@@ -50,6 +50,19 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def one_of(names: Iterable[str]) -> Callable[[str], str]:
+    """The type of an argument that is one of `names`. With argparse's `choices`, Python 3.11 refuses an empty list of
+    arguments."""
+    known = list(names)
+
+    def checked(text: str) -> str:
+        if text not in known:
+            raise argparse.ArgumentTypeError(f"{text}: expected one of {', '.join(known)}")
+        return text
+
+    return checked
+
+
 def cargo(*words: str) -> str:
     """Runs cargo in the project; returns its output."""
     return subprocess.run(["cargo", *words, "--locked", "--quiet"], cwd=PROJECT, stdout=subprocess.PIPE, text=True,

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 
 from tools import guest, recorder
-from tools.command import PROJECT, Failed, equipoise, run_main
+from tools.command import PROJECT, Failed, equipoise, one_of, run_main
 from tools.figures import Cell, apart, columns, spread
 from tools.replay import validated
 
@@ -54,7 +54,7 @@ def main() -> int:
     options = guest.options(__doc__, "ours-6.12", 5)
     guest.clock_options(options)
     guest.keep_options(options)
-    options.add_argument("loads", nargs="*", choices=list(recorder.LOADS), metavar="LOAD",
+    options.add_argument("loads", nargs="*", type=one_of(recorder.LOADS), metavar="LOAD",
                          help="as for tools.replay (default: sysbench-mutex, hackbench, compile and browser-short)")
     args = options.parse_args()
     args.loads = args.loads or ["sysbench-mutex", "hackbench", "compile", "browser-short"]

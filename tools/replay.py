@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 
 from tools import guest, recorder
-from tools.command import Failed, ask, equipoise, run_main
+from tools.command import Failed, ask, equipoise, one_of, run_main
 from tools.figures import Cell, columns, spread
 
 #: The bars in %; None for a figure that is only printed.
@@ -63,7 +63,7 @@ def main() -> int:
     guest.keep_options(options)
     options.add_argument("--turn", metavar="US", type=int, help="turns of the virtual CPUs, as for vm/run")
     options.add_argument("--here", action="store_true", help="record on this machine instead, as root; nothing else should run")
-    options.add_argument("loads", nargs="*", choices=list(recorder.LOADS), metavar="LOAD",
+    options.add_argument("loads", nargs="*", type=one_of(recorder.LOADS), metavar="LOAD",
                          help=f"{', '.join(recorder.LOADS)} (default: all)")
     args = options.parse_args()
     args.loads = args.loads or list(recorder.LOADS)

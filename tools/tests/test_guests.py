@@ -110,6 +110,13 @@ class Recordings(unittest.TestCase):
             self.assertEqual(replay.shared(Path(file.name), {"run time, ms": (30, 0), "makespan, ms": (20, 0)}),
                              'name = "x"\nswitch_ns = 150\n')
 
+    def test_all_loads_are_the_default(self) -> None:
+        said = io.StringIO()
+        with tempfile.TemporaryDirectory() as name, patch.dict(os.environ, {"EQUIPOISE": sys.executable}), \
+                patch.object(sys, "argv", ["replay", "--judge", name]), contextlib.redirect_stdout(said):
+            self.assertEqual(replay.main(), 0)
+        self.assertIn("0 of 0 bars met", said.getvalue())
+
     def test_order(self) -> None:
         low, high = [(1.0 + i / 10, 1.0) for i in range(5)], [(2.0 + i / 10, 3.0) for i in range(5)]
         said = order.tables({("pipe", "makespan, ms"): {"eevdf": low, "equipoise": high, "simple": low}})

@@ -1,5 +1,8 @@
 """What tools.matrix, field, bars and mutants make of the command's results and of the scheduler's sources."""
 
+import contextlib
+import io
+import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -59,6 +62,13 @@ class Bars(unittest.TestCase):
         row = bars.Row("r", "higher", None, {"equipoise": 95, "cfs": 90, "newidle-limit": 100})
         (bar,) = row.against("equipoise", ["cfs", "newidle-limit", "absent"], 1.01)
         self.assertEqual((bar.against, bar.ratio, bar.met), ("newidle-limit", 1.053, False))
+
+    def test_all_tables_are_the_default(self) -> None:
+        said = io.StringIO()
+        with tempfile.TemporaryDirectory() as folder, patch.object(bars, "OUT", Path(folder)), \
+                patch.object(sys, "argv", ["bars", "--show"]), contextlib.redirect_stdout(said):
+            bars.main()
+        self.assertEqual(said.getvalue(), "no output in target/bars/\n")
 
     def test_table(self) -> None:
         entry = {"metric": "time", "policy": "equipoise", "mean": 10, "better": "lower", "limit": 10}
