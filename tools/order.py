@@ -60,7 +60,8 @@ def main() -> int:
     args.loads = args.loads or ["sysbench-mutex", "hackbench", "compile", "browser-short"]
     command, status = equipoise(), 0
     subprocess.run([PROJECT / "tests/fetch-kernel-examples"], check=True)
-    simple = Path.home() / ".cache/equipoise/schedulers/linux-6.12/tools/sched_ext/scx_simple.bpf.c"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    simple = cache / "equipoise/schedulers/linux-6.12/tools/sched_ext/scx_simple.bpf.c"
     if not simple.exists():
         raise Failed(f"no {simple}")
     samples: Samples = defaultdict(lambda: defaultdict(list))

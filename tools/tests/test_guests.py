@@ -117,6 +117,18 @@ class Recordings(unittest.TestCase):
             self.assertEqual(replay.main(), 0)
         self.assertIn("0 of 0 bars met", said.getvalue())
 
+    def test_the_example_is_where_it_is_fetched(self) -> None:
+        said = io.StringIO()
+        with tempfile.TemporaryDirectory() as name, \
+                patch.dict(os.environ, {"EQUIPOISE": sys.executable, "XDG_CACHE_HOME": name}), \
+                patch.object(sys, "argv", ["order", "--judge", name]), contextlib.redirect_stdout(said):
+            example = Path(name) / "equipoise/schedulers/linux-6.12/tools/sched_ext/scx_simple.bpf.c"
+            example.parent.mkdir(parents=True)
+            example.touch()
+            with patch("subprocess.run"):
+                self.assertEqual(order.main(), 0)
+        self.assertIn("0 of 0 orders are as measured", said.getvalue())
+
     def test_order(self) -> None:
         low, high = [(1.0 + i / 10, 1.0) for i in range(5)], [(2.0 + i / 10, 3.0) for i in range(5)]
         said = order.tables({("pipe", "makespan, ms"): {"eevdf": low, "equipoise": high, "simple": low}})
