@@ -11,7 +11,7 @@ use landlock::{
 };
 use rustix::process::Pid;
 use seccompiler::BpfProgram;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -74,11 +74,11 @@ pub struct Files {
 }
 
 impl Files {
-    /// The files that `compiler` needs for `sources` with headers in the folders `include`. The compiler writes only to
-    /// the folder `work`, and ends at `until` at the latest. A kernel without Landlock or seccomp is an error, unless
-    /// [`run_uncaged`](crate::run_uncaged) was called.
+    /// The files that `compiler`, the words of a command, needs for `sources` with headers in the folders `include`. The
+    /// compiler writes only to the folder `work`, and ends at `until` at the latest. A kernel without Landlock or
+    /// seccomp is an error, unless [`run_uncaged`](crate::run_uncaged) was called.
     pub fn of(
-        compiler: &OsStr,
+        compiler: &[OsString],
         sources: &[&Path],
         include: &[&Path],
         work: &Path,
@@ -148,7 +148,7 @@ impl Files {
 }
 
 fn rules(
-    compiler: &OsStr,
+    compiler: &[OsString],
     sources: &[&Path],
     include: &[&Path],
     work: &Path,
@@ -172,7 +172,8 @@ fn rules(
     for path in OF_COMPILERS.iter().map(Path::new) {
         add(path, read)?;
     }
-    for path in of_prefix(compiler) {
+    // Several words may be programs, as in `ccache gcc`.
+    for path in compiler.iter().flat_map(|word| of_prefix(word)) {
         add(&path, read)?;
     }
     add(Path::new(NULL), AccessFs::ReadFile | AccessFs::WriteFile)?;
@@ -196,7 +197,7 @@ fn rules(
 /// home.
 fn of_prefix(compiler: &OsStr) -> Vec<PathBuf> {
     let found = match compiler.as_bytes().contains(&b'/') {
-        true => Some(PathBuf::from(compiler)),
+        true => Some(PathBuf::from(compiler)).filter(|path| path.is_file()),
         false => std::env::var_os("PATH").and_then(|path| {
             std::env::split_paths(&path)
                 .map(|folder| folder.join(compiler))

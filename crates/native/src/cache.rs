@@ -100,11 +100,15 @@ fn key(call: Call, preprocessed: &Path) -> Result<Option<String>, String> {
             false => without_lines(&text),
         });
     }
-    let Some((path, version)) = identity(&call.compiler[0]) else {
+    let Some(first) = identity(&call.compiler[0]) else {
         return Ok(None);
     };
-    add(path.as_os_str().as_bytes());
-    add(&version);
+    // Several words may be programs, as in `ccache gcc`.
+    let others = call.compiler[1..].iter().filter_map(|word| identity(word));
+    for (path, version) in std::iter::once(first).chain(others) {
+        add(path.as_os_str().as_bytes());
+        add(&version);
+    }
     call.compiler[1..]
         .iter()
         .for_each(|word| add(word.as_bytes()));
@@ -140,8 +144,8 @@ fn without_lines(preprocessed: &[u8]) -> Vec<u8> {
     kept.flatten().copied().collect()
 }
 
-/// The identity of the compiler: its file, with its modification time and size, which an update
-/// changes.
+/// The identity of a program: its file, with its modification time and size, which an update changes. `None` if
+/// `compiler` is not a program.
 fn identity(compiler: &OsStr) -> Option<(PathBuf, Vec<u8>)> {
     let found = if compiler.as_bytes().contains(&b'/') {
         PathBuf::from(compiler)
@@ -151,7 +155,7 @@ fn identity(compiler: &OsStr) -> Option<(PathBuf, Vec<u8>)> {
             .find(|path| path.is_file())?
     };
     let path = found.canonicalize().ok()?;
-    let file = path.metadata().ok()?;
+    let file = path.metadata().ok().filter(|file| file.is_file())?;
     let version = format!("{} {:?}", file.len(), file.modified().ok()?);
     Some((path, version.into_bytes()))
 }
@@ -284,6 +288,28 @@ mod tests {
         fs::write(setup.path("a.c"), "int f(void) { return 3; }\n").unwrap();
         assert_ne!(setup.compile(), MARK);
         assert_eq!(setup.entries().len(), 4);
+    }
+
+    #[test]
+    fn an_updated_compiler_behind_a_wrapper_compiles_anew() {
+        let setup = Setup::new();
+        let compiler = ["sh".into(), setup.path("wrapped").into_os_string()];
+        let compile = |text: &str| {
+            fs::write(&compiler[1], text).unwrap();
+            let call = Call {
+                compiler: &compiler,
+                flags: PLAIN,
+                include: &[],
+                confine: &|_| {},
+                finish: |command| command.output(),
+                sources: &[&setup.path("a.c")],
+            };
+            let work = tempfile::tempdir().unwrap();
+            setup.cache().compile(call, work.path()).unwrap()
+        };
+        compile("exec cc \"$@\"\n");
+        write(&setup.folder(), &setup.names()[0], MARK).unwrap();
+        assert_eq!(compile("exec cc -O2 \"$@\"\n")[..4], *b"\x7fELF");
     }
 
     #[test]

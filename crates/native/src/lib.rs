@@ -174,7 +174,7 @@ fn object_until(
     let work = Folder::new().map_err(|error| format!("no temporary folder: {error}"))?;
     type Of = fn(&Cache, Call, &Path) -> Result<Vec<u8>, String>;
     let with = |compiler: &[OsString], of: Of| {
-        let files = Files::of(&compiler[0], sources, include, work.path(), until)?;
+        let files = Files::of(compiler, sources, include, work.path(), until)?;
         let call = Call {
             compiler,
             flags,

@@ -310,6 +310,7 @@ fn a_scheduler_has_several_files_and_folders_of_headers() {
 #[test]
 fn the_compiler_may_be_several_words() {
     let source = fifo("words", "GPL", "#ifndef WORD\n#error no word\n#endif");
+    let (_elsewhere, wrapped) = file("wrapped", "exec cc -DWORD \"$@\"\n");
     let (_folder, file) = file("words.bpf.c", source);
     let with = |compiler: &str| {
         let args = words("compare --machine tc2 --workload busy:duration=1ms --runs 1");
@@ -321,6 +322,8 @@ fn the_compiler_may_be_several_words() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let says = text(&with("cc  -O1").stderr);
     has!(says, "no word");
+    let output = with(&format!("sh {wrapped}"));
+    assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
 /// The scheduler runs the shell, whose name begins with `s`, and forgets all other tasks.
