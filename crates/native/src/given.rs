@@ -70,6 +70,7 @@ impl Given {
     }
 
     fn add(&mut self, text: &str, is_source: bool) {
+        let text = &*without_comments(text);
         if is_source {
             self.kfuncs |= text.contains("__ksym");
             self.includes_common |= text.contains("common.bpf.h");
@@ -115,6 +116,39 @@ impl Given {
     }
 }
 
+/// `text` in C with a blank in place of each comment, which may have a declaration that is not in use.
+fn without_comments(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let (length, shown) = match first {
+            _ if rest.starts_with("/*") => {
+                (rest[2..].find("*/").map_or(rest.len(), |at| at + 4), " ")
+            }
+            _ if rest.starts_with("//") => (rest.find('\n').unwrap_or(rest.len()), " "),
+            '"' => {
+                let length = quoted(rest);
+                (length, &rest[..length])
+            }
+            first => (first.len_utf8(), &rest[..first.len_utf8()]),
+        };
+        kept += shown;
+        rest = &rest[length..];
+    }
+    kept
+}
+
+/// The length of the string with which `text` begins, in bytes.
+fn quoted(text: &str) -> usize {
+    let mut escaped = false;
+    let end = text.char_indices().skip(1).find(|&(_, c)| {
+        let ends = c == '\n' || c == '"' && !escaped;
+        escaped = c == '\\' && !escaped;
+        ends
+    });
+    end.map_or(text.len(), |(at, _)| at + 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,6 +179,15 @@ mod tests {
             given.contains("CONFIG_A __attribute__((section(")
         };
         assert!(required("extern int CONFIG_A __kconfig;\n"));
+        assert!(required(
+            "char s[] = \"/*\\\"//\";extern int CONFIG_A __kconfig;\n"
+        ));
+        for comment in [
+            "// extern int CONFIG_A __kconfig;\n",
+            "/* extern int CONFIG_A __kconfig;\n*/",
+        ] {
+            assert!(!required(comment), "{comment}");
+        }
         assert!(!required("extern int CONFIG_A __kconfig __weak;\n"));
         std::fs::write(path("own.h"), "extern int CONFIG_A __kconfig;\n").unwrap();
         assert!(!required("int CONFIG_B;\n"));
