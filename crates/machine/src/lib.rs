@@ -189,7 +189,7 @@ impl Costs {
     /// and cyclictest show on x86 servers and desktops of the last decade. Costs of the core's own work grow with
     /// `reference`, which is 1 for a fast core at 3 GHz, and 2 for a core of half that speed.
     pub fn usual(reference: f64) -> Costs {
-        let core = |ns: f64| (ns * reference / 100.0).round() as u64 * 100;
+        let core = |ns: f64| ((ns * reference / 100.0).round() as u64).saturating_mul(100);
         Costs {
             context_switch_ns: core(1_000.0),
             wakeup_ns: core(1_000.0),

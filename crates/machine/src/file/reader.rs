@@ -324,6 +324,15 @@ cpus = "2-4"
         }
     }
 
+    /// The other core type is then compared with 1.
+    #[test]
+    fn a_wrong_speed_is_reported_beside_any_other() {
+        let slow = GOOD.replace("time = 16.47", "time = 1e300");
+        let error = Machine::parse("f.toml", &slow.replace("time = 33.5", "time = 0.0"));
+        let message = error.unwrap_err().message().to_owned();
+        assert!(message.ends_with(": the speed is 0"), "{message}");
+    }
+
     #[test]
     fn a_gap_in_the_cpu_numbers_is_named() {
         let (_, text) = error("cpus = \"2-4\"", "cpus = \"3-5\"");
