@@ -77,15 +77,21 @@ pub fn line(file: &object::File<'_>, address: u64) -> Option<String> {
     found
 }
 
-/// The definitions of the variables `names`, by name.
+/// The definitions of the variables `names`, by name; `None` for a `static` variable.
 pub fn maps(
     file: &object::File<'_>,
     names: &[&str],
-) -> Result<HashMap<String, MapDefinition>, gimli::Error> {
+) -> Result<HashMap<String, Option<MapDefinition>>, gimli::Error> {
     let mut found = HashMap::new();
-    each_global(file, |dwarf, unit, name, kind, _| {
-        if names.contains(&name) {
-            found.insert(name.to_owned(), map(dwarf, unit, kind, 0)?);
+    each_global(file, |dwarf, unit, global| {
+        let name = global.name.to_owned();
+        if !names.contains(&global.name) {
+            return Ok(());
+        } else if global.is_static {
+            found.insert(name, None);
+        } else {
+            let definition = map(dwarf, unit, global.kind, 0)?;
+            found.entry(name).or_insert(Some(definition));
         }
         Ok(())
     })?;
@@ -97,9 +103,9 @@ pub fn maps(
 /// not show it, because each file of a scheduler may have a `static` variable of that name.
 pub fn constants(file: &object::File<'_>) -> Result<HashSet<(String, u64)>, gimli::Error> {
     let mut found = HashSet::new();
-    each_global(file, |_, unit, name, kind, address| {
-        if is_constant(unit, kind)? {
-            found.insert((name.to_owned(), address));
+    each_global(file, |_, unit, global| {
+        if is_constant(unit, global.kind)? {
+            found.insert((global.name.to_owned(), global.address));
         }
         Ok(())
     })?;
@@ -109,9 +115,9 @@ pub fn constants(file: &object::File<'_>) -> Result<HashSet<(String, u64)>, giml
 /// The global variables that are pointers to a `struct task_struct`, or arrays of them.
 pub fn task_pointers(file: &object::File<'_>) -> Result<Vec<String>, gimli::Error> {
     let mut found = Vec::new();
-    each_global(file, |dwarf, unit, name, kind, _| {
-        if points_to_task(dwarf, unit, kind)? {
-            found.push(name.to_owned());
+    each_global(file, |dwarf, unit, global| {
+        if points_to_task(dwarf, unit, global.kind)? {
+            found.push(global.name.to_owned());
         }
         Ok(())
     })?;
@@ -158,15 +164,22 @@ fn is_constant(unit: &Unit<Slice<'_>>, mut offset: UnitOffset) -> Result<bool, g
 /// The error for a type that refers to itself, or is nested too deeply.
 const ENDLESS: gimli::Error = gimli::Error::TypeMismatch;
 
-/// Calls `what` with each global variable's name, type and address.
+/// A global variable.
+struct Global<'a> {
+    name: &'a str,
+    /// The variable's type.
+    kind: UnitOffset,
+    address: u64,
+    is_static: bool,
+}
+
+/// Calls `what` with each global variable.
 fn each_global<'a>(
     file: &object::File<'a>,
     mut what: impl FnMut(
         &gimli::Dwarf<Slice<'a>>,
         &Unit<Slice<'a>>,
-        &str,
-        UnitOffset,
-        u64,
+        Global<'a>,
     ) -> Result<(), gimli::Error>,
 ) -> Result<(), gimli::Error> {
     let dwarf = dwarf(file)?;
@@ -193,7 +206,13 @@ fn each_global<'a>(
             };
             let name = dwarf.attr_string(&unit, name)?;
             if let Some(kind) = reference(entry).or_else(|| reference(&declared)) {
-                what(&dwarf, &unit, name.to_string()?, kind, address)?;
+                let global = Global {
+                    name: name.to_string()?,
+                    kind,
+                    address,
+                    is_static: declared.attr_value(gimli::DW_AT_external).is_none(),
+                };
+                what(&dwarf, &unit, global)?;
             }
         }
     }

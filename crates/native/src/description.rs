@@ -227,12 +227,15 @@ impl<'a> Found<'a> {
         let definitions = debug_info::maps(file, &names).map_err(|error| unreadable(&error))?;
         self.maps.sort_by_key(|&(_, address, _)| address);
         let map = |&(name, address, size): &(&str, u64, u64)| match definitions.get(name) {
-            Some(definition) if definition.inner.is_some_and(|inner| inner.holds_maps) => {
+            Some(None) => Err(format!(
+                "map `{name}` is static, and libbpf loads no such map; expected a global variable"
+            )),
+            Some(Some(definition)) if definition.inner.is_some_and(|inner| inner.holds_maps) => {
                 Err(format!(
                     "map `{name}`: its inner maps hold maps themselves, which BPF does not have; expected one level"
                 ))
             }
-            Some(&definition) => Ok(Map {
+            Some(&Some(definition)) => Ok(Map {
                 name: name.to_owned(),
                 address,
                 size,

@@ -328,6 +328,16 @@ mod tests {
     }
 
     #[test]
+    fn a_static_map_is_refused() {
+        let map = "struct { __uint(type, BPF_MAP_TYPE_ARRAY); __uint(max_entries, 3);
+             __type(key, u32); __type(value, u64); } map SEC(\".maps\");
+             void *f(u32 key) { return bpf_map_lookup_elem(&map, &key); }";
+        compile(&format!("{MINIMAL}{map}")).unwrap();
+        let refused = compile(&format!("{MINIMAL}static {map}")).unwrap_err();
+        assert!(refused.0.contains("map `map` is static"), "{refused}");
+    }
+
+    #[test]
     fn maps_are_read_as_they_are_defined() {
         let object = compile(
             "#include <scx/common.bpf.h>
