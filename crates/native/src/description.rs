@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Description {
     pub(crate) variables: BTreeMap<String, Variable>,
-    pub(crate) constants: BTreeSet<String>,
+    /// The `const` variables, and whether each is also `volatile`.
+    pub(crate) constants: BTreeMap<String, bool>,
     /// Global variables that point to tasks.
     pub(crate) task_pointers: Vec<String>,
     pub(crate) maps: Vec<Map>,
@@ -299,7 +300,7 @@ impl Description {
         Ok(Description {
             constants: constants
                 .into_iter()
-                .filter(|name| variables.contains_key(name))
+                .filter(|(name, _)| variables.contains_key(name))
                 .collect(),
             variables,
             task_pointers,
