@@ -79,6 +79,29 @@ fn each_goal_has_a_winner_and_its_price() {
     has!(none, "Latency: this workload has no measure for this goal.");
 }
 
+/// The spread of equal threads has no change in %, but its runs differ, too: with three runs `equipoise` is best.
+#[test]
+fn runs_that_differ_in_spread_may_be_told_apart_by_more_runs() {
+    let policies = ["eevdf", "equipoise"];
+    let fairness = |runs| {
+        let more = ["--goal", "fairness", "--runs", runs];
+        stdout(&args(
+            "smp-2",
+            "busy:threads=3,duration=100ms",
+            &policies,
+            &more,
+        ))
+    };
+    let two = fairness("2");
+    has!(
+        two,
+        "Fairness: no significant difference of 1 % or more.\nThis comparison cannot tell the policies apart: the runs \
+         of a policy differ by more than the policies do (± "
+    );
+    has!(two, " points). More runs may tell them apart.");
+    has!(fairness("3"), "Fairness: equipoise is best");
+}
+
 #[test]
 fn nothing_is_marked_where_nothing_differs() {
     // The same policy under another name: every number is the same.
