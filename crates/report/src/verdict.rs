@@ -157,6 +157,10 @@ impl Words<'_> {
         let goals = self.verdict.goals.iter().filter(wanted);
         let mut lines: Vec<String> = goals.map(|verdict| self.line(verdict)).collect();
         match goal {
+            // Every load has an energy.
+            Some(Goal::Energy) if lines.is_empty() => {
+                lines.push("Energy: the power of this machine is not known.".to_owned());
+            }
             Some(goal) if lines.is_empty() => lines.push(format!(
                 "{}: this workload has no measure for this goal.",
                 title(goal)

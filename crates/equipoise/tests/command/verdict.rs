@@ -77,6 +77,13 @@ fn each_goal_has_a_winner_and_its_price() {
         &["--goal", "latency"],
     ));
     has!(none, "Latency: this workload has no measure for this goal.");
+    let unknown = stdout(&args(
+        "smp-8",
+        "busy:duration=10ms",
+        &busy,
+        &["--goal", "energy"],
+    ));
+    has!(unknown, "Energy: the power of this machine is not known.");
 }
 
 /// The spread of equal threads has no change in %, but its runs differ, too: with three runs `equipoise` is best.
