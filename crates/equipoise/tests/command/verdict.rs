@@ -70,6 +70,9 @@ fn each_goal_has_a_winner_and_its_price() {
     assert_eq!(line(&only, "Fairness"), line(&text, "Fairness"));
     assert!(!only.contains("Throughput"), "{only}");
     assert!(only.contains("spread") && !only.contains("work"), "{only}");
+    // A spread has no change in %, so no line explains that column.
+    has!(text, "`change` is the change of the geometric mean");
+    assert!(!only.contains("`change`"), "{only}");
     let none = stdout(&args(
         "odroid-xu3",
         "busy:duration=10ms",
