@@ -22,8 +22,8 @@ static __always_inline u64 held_dsq(u32 share)
 }
 
 /*
- * The group that holds back @p, which runs; 0: none does. An exiting task may continue, because it is about to
- * release its resources.
+ * The group that holds back @p, which runs or is about to wake up; 0: none does. An exiting task may continue,
+ * because it is about to release its resources.
  */
 static __always_inline u32 stopped_by(const struct task_struct *p, const struct task_state *t)
 {
@@ -34,7 +34,8 @@ static __always_inline u32 stopped_by(const struct task_struct *p, const struct 
 
 /*
  * The group that holds back @p, which waits or is about to wait; 0: none does. If many tasks share a small quota,
- * one that has waited for LONGEST_WAIT runs in spite of the limit.
+ * one that has waited for LONGEST_WAIT runs in spite of the limit. (Before ops.enqueue(), the runnable_at of a task
+ * that wakes up is that of its last activation.)
  */
 static __always_inline u32 held_by(const struct task_struct *p, const struct task_state *t)
 {

@@ -193,7 +193,7 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 	if (follows())
 		note_waker(t, bpf_get_current_task_btf());
 	/* ops.enqueue() then holds the task back. */
-	if (held_by(p, t))
+	if (stopped_by(p, t))
 		return prev_cpu;
 	if (wake_flags & SCX_WAKE_SYNC && stays_with_waker(p, this_cpu)) {
 		cpu = this_cpu;
