@@ -26,6 +26,7 @@ mod equipoise;
 mod equipoise_bandwidth;
 mod equipoise_clusters;
 mod equipoise_fair;
+mod equipoise_held;
 mod equipoise_hotplug;
 mod equipoise_kernel;
 mod equipoise_threads;
