@@ -278,6 +278,9 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 
 	clear_taken(this);
 	check_held(this);
+	/* Another CPU asked for a task that was going to sleep, after ops.stopping(). */
+	if (!runs && asks_for_task(READ_ONCE(this->request)))
+		drop_request(take_request(&this->request));
 	/* The task stops and is held back. */
 	if (runs && stopped_by(prev, runs))
 		runs = NULL;

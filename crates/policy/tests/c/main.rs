@@ -29,6 +29,7 @@ mod equipoise_fair;
 mod equipoise_held;
 mod equipoise_hotplug;
 mod equipoise_kernel;
+mod equipoise_requests;
 mod equipoise_threads;
 mod fair;
 mod frequency;
