@@ -22,8 +22,8 @@ static __always_inline u64 held_dsq(u32 share)
 }
 
 /*
- * The group that holds back @p, which runs; 0: none does. An exiting task may continue, because it is about to
- * release its resources.
+ * The group that holds back @p, which runs or is about to wake up; 0: none does. An exiting task may continue,
+ * because it is about to release its resources.
  */
 static __always_inline u32 stopped_by(const struct task_struct *p, const struct task_state *t)
 {
@@ -34,7 +34,8 @@ static __always_inline u32 stopped_by(const struct task_struct *p, const struct 
 
 /*
  * The group that holds back @p, which waits or is about to wait; 0: none does. If many tasks share a small quota,
- * one that has waited for LONGEST_WAIT runs in spite of the limit.
+ * one that has waited for LONGEST_WAIT runs in spite of the limit. (Before ops.enqueue(), the runnable_at of a task
+ * that wakes up is that of its last activation.)
  */
 static __always_inline u32 held_by(const struct task_struct *p, const struct task_state *t)
 {
@@ -44,22 +45,40 @@ static __always_inline u32 held_by(const struct task_struct *p, const struct tas
 }
 
 /*
+ * A task has been put into the queue of @share. If the group was released meanwhile, the release did not find the
+ * task, so releases the group's tasks again. If a group above is throttled by then, they go to its queue.
+ */
+__noinline bool release_missed(u32 share)
+{
+	if (READ_ONCE(share_at(share)->held))
+		return false;
+	start_refill(share, 0);
+	return true;
+}
+
+/*
  * Holds back @p for the group @share, in ops.enqueue(). The kernel inserts the task only afterwards. If the group
  * becomes runnable in between, the release finds an empty queue, so @cpu later checks the group again
- * (check_held()).
+ * (check_held()). If @cpu has yet to check another group, that group's task has been inserted by now, because both
+ * ops have the lock of @cpu's runqueue.
  */
 static __always_inline void hold_back(struct task_struct *p, struct task_state *t, u32 share, u32 cpu,
 				      u64 enq_flags)
 {
+	struct cpu_state *this = cpu_at(cpu);
+	u32 before = READ_ONCE(this->held);
+
 	explain(held_back, p->pid, cpu);
 	this_counters()->queue_waits++;
 	leave_clock(t);
 	scx_bpf_dsq_insert_vtime(p, held_dsq(share), SLICE_MAX, p->scx.dsq_vtime, enq_flags);
-	WRITE_ONCE(cpu_at(cpu)->held, share);
+	WRITE_ONCE(this->held, share);
+	if (before && before != share)
+		release_missed(before);
 	kick_cpu(cpu, 0);
 }
 
-/* Releases the tasks of the group for which @this last held back a task, if that group may run by now. */
+/* Releases the tasks of the group for which @this last held back a task, if that group is no longer throttled. */
 static __always_inline void check_held(struct cpu_state *this)
 {
 	u32 share = READ_ONCE(this->held);
@@ -67,15 +86,13 @@ static __always_inline void check_held(struct cpu_state *this)
 	if (!share)
 		return;
 	WRITE_ONCE(this->held, 0);
-	if (!throttled_by(share))
-		start_refill(share, 0);
+	release_missed(share);
 }
 
 /* Holds back tasks from the head of @dsq while their groups are throttled. */
 __noinline bool hold_first(u64 dsq)
 {
 	struct task_struct *p;
-	u32 last = 0;
 
 	bpf_for_each(scx_dsq, p, dsq, 0) {
 		struct task_state *t = task_of(p);
@@ -85,13 +102,10 @@ __noinline bool hold_first(u64 dsq)
 			break;
 		if (scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, held_dsq(share), 0)) {
 			leave_clock(t);
-			last = share;
+			release_missed(share);
 		}
 	}
-	/* The group may have become runnable meanwhile. */
-	if (last && !throttled_by(last))
-		start_refill(last, 0);
-	return last;
+	return true;
 }
 
 /* Takes the first task of @dsq that may run. */
@@ -149,8 +163,9 @@ __noinline bool release_held(u32 share)
 		struct task_state *t = task_of(p);
 		u32 by = held_by(p, t), cpu;
 
-		if (by && held_dsq(by) != held_dsq(share))
-			scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, held_dsq(by), 0);
+		if (by && held_dsq(by) != held_dsq(share) &&
+		    scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, held_dsq(by), 0))
+			release_missed(by);
 		if (by || !t)
 			continue;
 		t->used.last_update_time = now;

@@ -193,7 +193,7 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 	if (follows())
 		note_waker(t, bpf_get_current_task_btf());
 	/* ops.enqueue() then holds the task back. */
-	if (held_by(p, t))
+	if (stopped_by(p, t))
 		return prev_cpu;
 	if (wake_flags & SCX_WAKE_SYNC && stays_with_waker(p, this_cpu)) {
 		cpu = this_cpu;
@@ -278,6 +278,9 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 
 	clear_taken(this);
 	check_held(this);
+	/* Another CPU asked for a task that was going to sleep, after ops.stopping(). */
+	if (!runs && asks_for_task(READ_ONCE(this->request)))
+		drop_request(take_request(&this->request));
 	/* The task stops and is held back. */
 	if (runs && stopped_by(prev, runs))
 		runs = NULL;

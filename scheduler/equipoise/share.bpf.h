@@ -72,6 +72,12 @@ static __always_inline bool counts(const struct share *s)
 	return READ_ONCE(s->runnable) > 0 && !READ_ONCE(s->held);
 }
 
+/* The part of its weight with which @s should count in the group above. */
+static __always_inline s64 counting_weight(const struct share *s)
+{
+	return counts(s) ? READ_ONCE(s->weight) : 0;
+}
+
 /*
  * Makes group @index count in its parent if, and only if, it has runnable tasks and is not throttled. Returns the
  * change of the parent's sum.
@@ -85,9 +91,9 @@ __noinline s64 settle_share(u32 index)
 
 	/* The last caller sees the final state; if two callers interleave, they need two rounds. */
 	for (i = 0; i < 4 && can_loop; i++) {
-		weight = counts(s) ? READ_ONCE(s->weight) : 0;
+		weight = counting_weight(s);
 		change += weight - __sync_lock_test_and_set(&s->counted, weight);
-		if (counts(s) == (weight > 0))
+		if (counting_weight(s) == weight)
 			break;
 	}
 	return change;

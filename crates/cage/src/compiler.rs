@@ -74,8 +74,8 @@ pub struct Files {
 }
 
 impl Files {
-    /// The files that `compiler`, the words of a command, needs for `sources` with headers in the folders `include`. The
-    /// compiler writes only to the folder `work`, and ends at `until` at the latest. A kernel without Landlock or
+    /// The files that `compiler`, the words of a command, needs for `sources` with headers in the folders `include`.
+    /// The compiler writes only to the folder `work`, and ends at `until` at the latest. A kernel without Landlock or
     /// seccomp is an error, unless [`run_uncaged`](crate::run_uncaged) was called.
     pub fn of(
         compiler: &[OsString],

@@ -1,6 +1,6 @@
 //! `equipoise compare`.
 
-use crate::cli::{Compare, Format, Output};
+use crate::cli::{Build, Compare, Files, Format, Output};
 use crate::error::Error;
 use crate::figures::figures;
 use crate::foreign;
@@ -62,6 +62,7 @@ pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
         page.figures = figures(
             &comparison,
             &subject::options(&args.machine, load, args.cpunodebind.as_deref()),
+            &named(&args, &comparison.schedulers),
         )?;
     }
     let document = Document {
@@ -105,6 +106,37 @@ fn schedulers(args: &Compare) -> Result<Vec<Scheduler>, Error> {
         ));
     }
     Ok(schedulers)
+}
+
+/// For each of `schedulers`, the options by which a command that takes a single scheduler names it.
+fn named(args: &Compare, schedulers: &[Scheduler]) -> Vec<Vec<String>> {
+    let (policies, in_c) = schedulers.split_at(schedulers.len() - args.schedulers.len());
+    let policy = |(nr, policy): (usize, &Scheduler)| {
+        let name = args.policies.get(nr).map_or(policy.name(), String::as_str);
+        let build = Build {
+            kernel: args.kernel,
+            ..Build::default()
+        };
+        foreign::options(None, name, &build)
+    };
+    let compiled = |(files, one): (&Files, &Scheduler)| {
+        // A scheduler that has the name of another one got its file's name, too.
+        let name = one.name().split(' ').next();
+        let settings = args.settings.iter().filter(|setting| {
+            let of = setting.scheduler.as_deref();
+            of.map_or(one.has(&setting.variable), |of| Some(of) == name)
+        });
+        let build = Build {
+            include: args.include.clone(),
+            kernel: args.kernel,
+            settings: settings.cloned().collect(),
+            uncaged: args.uncaged,
+        };
+        foreign::options(Some(files), one.name(), &build)
+    };
+    let policies = policies.iter().enumerate().map(policy);
+    let in_c = args.schedulers.iter().zip(in_c).map(compiled);
+    policies.chain(in_c).collect()
 }
 
 fn bad(message: String, expected: String) -> Error {

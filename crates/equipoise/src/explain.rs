@@ -44,7 +44,8 @@ pub fn run(mut args: Explain, output: &Output) -> Result<(), Error> {
     let explanation = Explanation::of(&case, &runs, &asked, &STOP)?;
     let mut page = explain::page(&explanation);
     if output.format == Format::Html {
-        page.figures = figures::of_run(&case, &runs, &of_load(&args))?;
+        let named = foreign::options(args.scheduler.as_ref(), &args.policy, &args.build);
+        page.figures = figures::of_run(&case, &runs, &of_load(&args), named)?;
     }
     let name = format!(
         "why-{}-{}-{}",

@@ -14,19 +14,28 @@ const FEW_MISSES: usize = 2;
 const FEW_SCHEDULERS: usize = 4;
 
 /// The figures of each scheduler's first run, which is simulated again for the figures. `None` if the command is to
-/// stop. `load` is the command's options for the machine and the workload.
-pub fn figures(comparison: &Comparison, load: &[String]) -> Result<Option<Figures>, Error> {
+/// stop. `load` is the command's options for the machine and the workload, and `named` those for each scheduler.
+pub fn figures(
+    comparison: &Comparison,
+    load: &[String],
+    named: &[Vec<String>],
+) -> Result<Option<Figures>, Error> {
     let cases = comparison.cases();
     let durations = comparison.measured.iter().map(|measured| {
         let first = measured.runs.first();
         first.map_or(0, |run| run.simulated_ns)
     });
-    let shown = shown(&cases, durations, &comparison.runs, load);
+    let shown = shown(&cases, durations, &comparison.runs, load, named);
     or_stopped(shown.map(|shown| Figures::new(comparison, &shown, made_by())))
 }
 
 /// The figures of only the first run of `case`, as [`figures`] makes them.
-pub fn of_run(case: &Case<'_>, runs: &Runs, load: &[String]) -> Result<Option<Figures>, Error> {
+pub fn of_run(
+    case: &Case<'_>,
+    runs: &Runs,
+    load: &[String],
+    named: Vec<String>,
+) -> Result<Option<Figures>, Error> {
     let watch = lab::Watch {
         done: &|| (),
         stop: &STOP,
@@ -35,7 +44,7 @@ pub fn of_run(case: &Case<'_>, runs: &Runs, load: &[String]) -> Result<Option<Fi
         return Ok(None);
     };
     let duration = measured.runs.iter().map(|run| run.simulated_ns);
-    let shown = shown(&[*case], duration, runs, load);
+    let shown = shown(&[*case], duration, runs, load, &[named]);
     or_stopped(shown.map(|shown| Figures::of_runs(&[*case], &[0], &shown, made_by())))
 }
 
@@ -52,6 +61,7 @@ fn shown(
     durations_ns: impl Iterator<Item = u64>,
     runs: &Runs,
     load: &[String],
+    named: &[Vec<String>],
 ) -> Result<Vec<ShownRun>, Error> {
     let count = cases.len();
     let most = match count <= FEW_SCHEDULERS {
@@ -64,7 +74,7 @@ fn shown(
         worst: most,
     };
     let mut shown = Vec::new();
-    for (case, duration_ns) in cases.iter().zip(durations_ns) {
+    for ((case, duration_ns), named) in cases.iter().zip(durations_ns).zip(named) {
         let mut recorder = Recorder::new(case.machine, duration_ns, count);
         let mut responses = Responses::new(case.machine, &asked);
         let mut both = Both(&mut recorder, &mut responses);
@@ -72,7 +82,7 @@ fn shown(
         shown.push(ShownRun {
             run: recorder.finish(),
             misses: misses(case, runs, responses)?,
-            explain: explain(case, load, runs),
+            explain: explain(load, named, runs),
         });
     }
     Ok(shown)
@@ -93,12 +103,8 @@ fn misses(
     }
 }
 
-/// The command that explains this run, with the options `load`.
-fn explain(case: &Case<'_>, load: &[String], runs: &Runs) -> String {
-    let option = match case.scheduler.is_foreign() {
-        true => "--scheduler",
-        false => "--policy",
-    };
+/// The command that explains this run, with the options `load` and those that name the scheduler.
+fn explain(load: &[String], named: &[String], runs: &Runs) -> String {
     let mut seed = match runs.seed {
         1 => Vec::new(),
         seed => vec!["--seed".to_owned(), seed.to_string()],
@@ -106,8 +112,7 @@ fn explain(case: &Case<'_>, load: &[String], runs: &Runs) -> String {
     if !runs.noise {
         seed.push("--exact".to_owned());
     }
-    let words = load.iter().cloned();
-    let words = words.chain([option.to_owned(), case.scheduler.name().to_owned()]);
+    let words = load.iter().chain(named).cloned();
     let words: Vec<String> = words.chain(seed).collect();
     format!("equipoise explain {}", joined(&words))
 }

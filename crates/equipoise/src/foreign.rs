@@ -56,6 +56,31 @@ pub fn or_policy(files: Option<&Files>, policy: &str, build: &Build) -> Result<S
     Ok(one.into_iter().next().expect("one for each list of files"))
 }
 
+/// The options of a command line that name the scheduler of [`or_policy`] with these arguments.
+pub fn options(files: Option<&Files>, policy: &str, build: &Build) -> Vec<String> {
+    let mut options = match files {
+        Some(files) => {
+            let files: Vec<String> = files.0.iter().map(|file| input::shown(file)).collect();
+            vec!["--scheduler".to_owned(), files.join(",")]
+        }
+        None => vec!["--policy".to_owned(), policy.to_owned()],
+    };
+    let mut add = |name: &str, value: String| options.extend([name.to_owned(), value]);
+    for folder in &build.include {
+        add("--include", folder.to_string_lossy().into_owned());
+    }
+    for setting in &build.settings {
+        add("--set", setting.to_string());
+    }
+    if build.kernel != Kernel::default() {
+        add("--kernel", build.kernel.to_string());
+    }
+    if build.uncaged {
+        options.push("--uncaged".to_owned());
+    }
+    options
+}
+
 /// Makes the schedulers in C among `schedulers` run in processes of their own, on the machine and
 /// load of `recipe`.
 pub fn send_elsewhere(schedulers: &mut [Scheduler], recipe: &Recipe) {

@@ -10,7 +10,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 use lab::{Against, Budget, By, Ground, Prey, Question, Scheduler, Victim};
 use machine::input::{self, BadInput};
 use machine::{Machine, counted};
-use native::Kernel;
 use report::{Page, Table};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -296,7 +295,7 @@ fn again(args: &Hunt, machine: &str, path: &Path) -> String {
 /// A command about the hunted scheduler, which a shell can run.
 fn command(args: &Hunt, subcommand: &str, machine: &str, options: &[&str]) -> String {
     let mut words = vec!["equipoise", subcommand, "--machine", machine];
-    let scheduler = scheduler(args);
+    let scheduler = foreign::options(args.scheduler.as_ref(), &args.policy, &args.build);
     words.extend(scheduler.iter().map(String::as_str));
     words.extend(options);
     if args.noise.exact {
@@ -304,32 +303,6 @@ fn command(args: &Hunt, subcommand: &str, machine: &str, options: &[&str]) -> St
     }
     // Only a NUL cannot be quoted, and no argument of a program has one.
     shlex::try_join(words.iter().copied()).unwrap_or_else(|_| words.join(" "))
-}
-
-/// The options that name the hunted scheduler.
-fn scheduler(args: &Hunt) -> Vec<String> {
-    let build = &args.build;
-    let mut options = match &args.scheduler {
-        Some(files) => {
-            let files: Vec<String> = files.0.iter().map(|file| input::shown(file)).collect();
-            vec!["--scheduler".to_owned(), files.join(",")]
-        }
-        None => vec!["--policy".to_owned(), args.policy.clone()],
-    };
-    let mut add = |name: &str, value: String| options.extend([name.to_owned(), value]);
-    for folder in &build.include {
-        add("--include", folder.to_string_lossy().into_owned());
-    }
-    for setting in &build.settings {
-        add("--set", setting.to_string());
-    }
-    if build.kernel != Kernel::default() {
-        add("--kernel", build.kernel.to_string());
-    }
-    if build.uncaged {
-        options.push("--uncaged".to_owned());
-    }
-    options
 }
 
 fn sentence(

@@ -134,7 +134,7 @@ impl Scheduler {
         let object = self.is_foreign().then(|| self.object());
         object.into_iter().flat_map(|object| {
             let named = object.constants().map(|(name, _)| name);
-            named.filter(|name| object.is_constant(name))
+            named.filter(|name| object.is_settable(name))
         })
     }
 
@@ -283,9 +283,13 @@ fn global(
             "expected the name of a `const volatile` variable of the scheduler",
         );
     };
-    if !object.is_constant(symbol) {
+    if !object.is_settable(symbol) {
+        let why = match object.constants().any(|(name, _)| name == symbol) {
+            true => "the compiler has replaced it by its value",
+            false => "the scheduler itself writes to it",
+        };
         return bad(
-            format!("`{symbol}` is not `const volatile`; the scheduler itself writes to it"),
+            format!("`{symbol}` is not `const volatile`; {why}"),
             "expected the name of a `const volatile` variable of the scheduler",
         );
     }

@@ -410,6 +410,14 @@ impl GoalVerdict {
         let (mean, margin) = paired_difference(&others, &costs)?;
         Some(change(mean, margin, self.higher_is_better))
     }
+
+    /// Half the width of the 95 % confidence interval of the difference between the shares of `one` and `other`, in
+    /// points.
+    pub fn share_margin(&self, other: usize, one: usize) -> Option<f64> {
+        let [one, other] = [one, other].map(|index| &self.standings[index]);
+        let (shares, others) = in_both(&one.shares, &other.shares)?;
+        paired_difference(&others, &shares)?.1
+    }
 }
 
 /// A difference between logarithms as a change in per cent. The margin is the distance to that end of the

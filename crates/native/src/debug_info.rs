@@ -6,7 +6,7 @@ use crate::compile::HEADERS;
 use gimli::{AttributeValue, EndianSlice, RunTimeEndian, Unit, UnitOffset};
 use object::{Object as _, ObjectSection as _};
 use serde::{Deserialize, Serialize};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
@@ -98,14 +98,16 @@ pub fn maps(
     Ok(found)
 }
 
-/// The names and addresses of the global variables that are `const`. The section of a variable does not show whether it
-/// is constant, because a compiler may put a variable that is also `volatile` into writable memory. The name alone does
-/// not show it, because each file of a scheduler may have a `static` variable of that name.
-pub fn constants(file: &object::File<'_>) -> Result<HashSet<(String, u64)>, gimli::Error> {
-    let mut found = HashSet::new();
+/// The names and addresses of the global variables that are `const`, and whether each is also `volatile`. The section
+/// of a variable does not show whether it is constant, because a compiler may put a variable that is also `volatile`
+/// into writable memory. The name alone does not show it, because each file of a scheduler may have a `static` variable
+/// of that name.
+pub fn constants(file: &object::File<'_>) -> Result<HashMap<(String, u64), bool>, gimli::Error> {
+    let mut found = HashMap::new();
     each_global(file, |_, unit, global| {
-        if is_constant(unit, global.kind)? {
-            found.insert((global.name.to_owned(), global.address));
+        let (is_constant, is_volatile) = qualifiers(unit, global.kind)?;
+        if is_constant {
+            found.insert((global.name.to_owned(), global.address), is_volatile);
         }
         Ok(())
     })?;
@@ -145,18 +147,24 @@ fn points_to_task(
     Ok(dwarf.attr_string(unit, name)?.slice() == b"task_struct")
 }
 
-/// Is the type at `offset` `const`, or an array of `const`?
-fn is_constant(unit: &Unit<Slice<'_>>, mut offset: UnitOffset) -> Result<bool, gimli::Error> {
+/// Is the type at `offset`, or the type of its elements if it is an array, `const`, and is it `volatile`?
+fn qualifiers(
+    unit: &Unit<Slice<'_>>,
+    mut offset: UnitOffset,
+) -> Result<(bool, bool), gimli::Error> {
+    let (mut is_constant, mut is_volatile) = (false, false);
     for _ in 0..LONGEST_CHAIN {
         let entry = unit.entry(offset)?;
-        match (entry.tag(), reference(&entry)) {
-            (gimli::DW_TAG_const_type, _) => return Ok(true),
-            (
-                gimli::DW_TAG_typedef | gimli::DW_TAG_volatile_type | gimli::DW_TAG_array_type,
-                Some(inner),
-            ) => offset = inner,
-            _ => return Ok(false),
+        match entry.tag() {
+            gimli::DW_TAG_const_type => is_constant = true,
+            gimli::DW_TAG_volatile_type => is_volatile = true,
+            gimli::DW_TAG_typedef | gimli::DW_TAG_array_type => {}
+            _ => return Ok((is_constant, is_volatile)),
         }
+        let Some(inner) = reference(&entry) else {
+            return Ok((is_constant, is_volatile));
+        };
+        offset = inner;
     }
     Err(ENDLESS)
 }

@@ -8,13 +8,14 @@ use cage::Ended;
 use cage::text::is_plain;
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind, SymbolKind};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// A compiled scheduler's data.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Description {
     pub(crate) variables: BTreeMap<String, Variable>,
-    pub(crate) constants: BTreeSet<String>,
+    /// The `const` variables, and whether each is also `volatile`.
+    pub(crate) constants: BTreeMap<String, bool>,
     /// Global variables that point to tasks.
     pub(crate) task_pointers: Vec<String>,
     pub(crate) maps: Vec<Map>,
@@ -111,8 +112,8 @@ pub(crate) fn too_much_memory(source: &str) -> Error {
 #[derive(Default)]
 struct Found<'a> {
     variables: BTreeMap<String, Variable>,
-    /// The names and addresses of the constants.
-    constants: HashSet<(String, u64)>,
+    /// The constants, by name and address, and whether each is also `volatile`.
+    constants: HashMap<(String, u64), bool>,
     /// The name, address and size of each map.
     maps: Vec<(&'a str, u64, u64)>,
     tracepoints: Vec<Tracepoint>,
@@ -183,8 +184,13 @@ impl<'a> Found<'a> {
     }
 
     fn is_constant(&self, name: &str, variable: &Variable) -> bool {
-        self.constants
-            .contains(&(name.to_owned(), variable.address))
+        self.is_volatile(name, variable).is_some()
+    }
+
+    /// Is `variable` also `volatile`? `None` if it is not constant.
+    fn is_volatile(&self, name: &str, variable: &Variable) -> Option<bool> {
+        let constant = (name.to_owned(), variable.address);
+        self.constants.get(&constant).copied()
     }
 
     /// Adds the function `name` at `address` in the section `section_name`.
@@ -293,11 +299,10 @@ impl Description {
         let (ops, size) = found.ops().map_err(failed)?;
         let maps = found.maps(&file).map_err(failed)?;
         let idle = found.idle(&file);
-        let constants = found.variables.iter();
-        let constants = constants
-            .filter(|(name, variable)| found.is_constant(name, variable))
-            .map(|(name, _)| name.clone())
-            .collect();
+        let constants = found.variables.iter().filter_map(|(name, variable)| {
+            Some((name.clone(), found.is_volatile(name, variable)?))
+        });
+        let constants = constants.collect();
         let Found {
             variables,
             mut tracepoints,

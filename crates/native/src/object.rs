@@ -165,9 +165,10 @@ impl Object {
         bytes.map_or(0, |bytes| u64::from_ne_bytes(*bytes))
     }
 
-    /// Is the global variable `symbol` one that a loader sets (`const volatile`)?
-    pub fn is_constant(&self, symbol: &str) -> bool {
-        self.description.constants.contains(symbol)
+    /// Is the global variable `symbol` one that a loader sets (`const volatile`)? The compiler replaces a variable that
+    /// is only `const` by its value.
+    pub fn is_settable(&self, symbol: &str) -> bool {
+        self.description.constants.get(symbol) == Some(&true)
     }
 
     /// The variables, by name, to which the scheduler may not write once it is loaded: `const` variables and its ops.
@@ -175,7 +176,7 @@ impl Object {
         let variables = self.description.variables.iter();
         variables
             .filter(|(name, variable)| {
-                self.description.constants.contains(*name)
+                self.description.constants.contains_key(*name)
                     || variable.address == self.description.ops
             })
             .map(|(name, variable)| (&**name, *variable))

@@ -146,11 +146,21 @@ fn as_toml<'a>(settings: impl Iterator<Item = &'a str>) -> String {
 /// Converts `NAME=VALUE` to TOML. In `text` a word needs no quotes, because a shell would remove them.
 fn setting(text: &str) -> String {
     let word = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    // A number with a unit, such as `3ms`, is a word, too; without quotes, the error would be about TOML.
+    let amount = |value: &str| {
+        value.starts_with(|c: char| c.is_ascii_digit())
+            && value.ends_with(|c: char| c.is_ascii_alphabetic())
+            && value.chars().all(|c| word(c) || c == '.')
+            && !["0x", "0o", "0b"]
+                .iter()
+                .any(|base| value.starts_with(base))
+    };
     match text.split_once('=') {
         Some((name, value))
-            if value.starts_with(|c: char| c.is_ascii_alphabetic())
+            if (value.starts_with(|c: char| c.is_ascii_alphabetic())
                 && value.chars().all(word)
-                && !["true", "false"].contains(&value) =>
+                && !["true", "false"].contains(&value))
+                || amount(value) =>
         {
             format!("{name}=\"{value}\"")
         }
@@ -183,6 +193,22 @@ mod tests {
             "a\nb",
         ] {
             assert!(cfs.with([text].into_iter()).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_number_with_a_unit_is_an_error_about_the_setting() {
+        let cfs = Policy::find("cfs").unwrap();
+        for value in ["3ms", "1.5ms", "3_000us"] {
+            let text = format!("newidle_limit_ns={value}");
+            let error = cfs.with([&*text].into_iter()).err().unwrap();
+            let message = format!("newidle_limit_ns is \"{value}\"");
+            assert!(error.message().contains(&message), "{error:?}");
+            assert!(error.expected().contains("a whole number"), "{error:?}");
+        }
+        for value in ["3_000", "0xff"] {
+            let text = format!("newidle_limit_ns={value}");
+            assert!(cfs.with([&*text].into_iter()).is_ok(), "{value}");
         }
     }
 

@@ -100,8 +100,10 @@ pub fn results(findings: &Results<'_>, shown: Shown, told: Told<'_>) -> Page {
         tables.push(counters(findings, told.time));
     }
     let hidden = rows.len() - decide().count();
+    let mut columns = tables.iter().flat_map(|table| &table.header);
+    let has_change = columns.any(|column| column == "change");
     let against = match findings.schedulers.as_slice() {
-        [first, _, ..] => Some(format!(
+        [first, _, ..] if has_change => Some(format!(
             "`change` is the change of the geometric mean of the goal's columns, except those in %, against \
              {first}, with the 95 % confidence interval over {}.",
             told.pairs

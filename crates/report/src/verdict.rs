@@ -16,7 +16,7 @@ const MOST_PRICES: usize = 2;
 const MOST_STALLED: usize = 3;
 /// The factor from which a change is printed as a factor, instead of in %.
 const AS_FACTOR: f64 = 2.0;
-/// The largest variation of a policy's runs, in %, that does not hide differences between policies.
+/// The largest variation of a policy's runs, in % or points, that does not hide differences between policies.
 const NOISE_PCT: f64 = 5.0;
 /// The share of missed periods, in %, from which the verdict says that every policy misses many.
 const MANY_MISSED_PCT: f64 = 10.0;
@@ -52,8 +52,8 @@ pub(crate) fn verdict(findings: &Results<'_>, goal: Option<Goal>) -> Vec<String>
     if goals.clone().any(is_judged)
         && !goals.any(|verdict| is_judged(verdict) && verdict.tells_apart())
     {
-        let widest = words.widest(goal);
-        lines.push(cannot_tell(widest, busy_pct(findings.measured)));
+        let noise = words.noise(goal);
+        lines.push(cannot_tell(noise, busy_pct(findings.measured)));
     }
     lines
 }
@@ -102,14 +102,13 @@ fn busy_pct(measured: &[Measured]) -> Option<f64> {
     (all > 0.0).then(|| 100.0 * busy as f64 / all)
 }
 
-/// The line for a comparison without any significant difference; `widest` is the change with the largest margin.
-fn cannot_tell(widest: Option<Change>, busy_pct: Option<f64>) -> String {
-    let noisy = widest.filter(|change| change.margin_pct > Some(NOISE_PCT));
-    let why = match (noisy, busy_pct) {
-        (Some(change), _) => format!(
-            ": the runs of a policy differ by more than the policies do ({} %). More runs may tell \
-             them apart.",
-            margin(&change).trim_start()
+/// The line for a comparison without any significant difference; `noise` is the margin that hides differences, if one
+/// does.
+fn cannot_tell(noise: Option<String>, busy_pct: Option<f64>) -> String {
+    let why = match (noise, busy_pct) {
+        (Some(noise), _) => format!(
+            ": the runs of a policy differ by more than the policies do ({noise}). More runs may tell \
+             them apart."
         ),
         (None, None) => ".".to_owned(),
         (None, Some(busy_pct)) if busy_pct < BUSY_PCT => format!(
@@ -158,6 +157,10 @@ impl Words<'_> {
         let goals = self.verdict.goals.iter().filter(wanted);
         let mut lines: Vec<String> = goals.map(|verdict| self.line(verdict)).collect();
         match goal {
+            // Every load has an energy.
+            Some(Goal::Energy) if lines.is_empty() => {
+                lines.push("Energy: the power of this machine is not known.".to_owned());
+            }
             Some(goal) if lines.is_empty() => lines.push(format!(
                 "{}: this workload has no measure for this goal.",
                 title(goal)
@@ -393,14 +396,26 @@ impl Words<'_> {
         )
     }
 
-    /// The goal's change against the first scheduler that has the largest margin.
-    fn widest(&self, goal: Option<Goal>) -> Option<Change> {
+    /// The largest margin of a change of the goal against the first scheduler or, if all these margins are small, of a
+    /// difference between shares; `None` if these are small, too.
+    fn noise(&self, goal: Option<Goal>) -> Option<String> {
         let wanted = |verdict: &&GoalVerdict| goal.is_none_or(|goal| verdict.goal == goal);
-        let goals = self.verdict.goals.iter().filter(wanted);
-        let changes =
-            goals.flat_map(|goal| (1..self.names.len()).filter_map(|it| goal.change(0, it)));
-        let margin = |change: &Change| change.margin_pct.unwrap_or(0.0);
-        changes.max_by(|a, b| margin(a).total_cmp(&margin(b)))
+        let goals = || self.verdict.goals.iter().filter(wanted);
+        let others = 1..self.names.len();
+        let changes = goals().flat_map(|goal| others.clone().filter_map(|it| goal.change(0, it)));
+        let wide = changes.filter(|change| change.margin_pct > Some(NOISE_PCT));
+        let widest = wide.max_by(|a, b| {
+            let margin = |change: &Change| change.margin_pct.unwrap_or(0.0);
+            margin(a).total_cmp(&margin(b))
+        });
+        let shares =
+            goals().flat_map(|goal| others.clone().filter_map(|it| goal.share_margin(0, it)));
+        let points = shares.fold(0.0, f64::max);
+        match widest {
+            Some(change) => Some(format!("{} %", margin(&change).trim_start())),
+            None if points > NOISE_PCT => Some(format!("± {points:.1} points")),
+            None => None,
+        }
     }
 }
 

@@ -178,7 +178,7 @@ pub struct Validate {
 }
 
 /// The simulated kernel, and the options for compiling a single scheduler, which `--scheduler` names.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub struct Build {
     /// A folder with headers for the scheduler in C
     #[arg(long, value_name = "DIR", requires = "scheduler")]

@@ -397,6 +397,18 @@ fn schedulers_that_linux_refuses_are_refused() {
         &["--set", "conter=1"],
         &["not a global variable of a"],
     );
+    // The variables that Equipoise's own headers define are only `const`, too.
+    let constant = fifo(
+        "a",
+        "GPL",
+        "const volatile u64 own = 1; const u64 fixed = 1;",
+    );
+    refused(
+        &constant,
+        &["--set", "fixed=2"],
+        &["`fixed` is not `const volatile`; the compiler has replaced it"],
+    );
+    refused(&constant, &["--set", "owns=2"], &["expected own, slice"]);
     refused(
         &counts,
         &["--set", "b:slice=1"],

@@ -1,7 +1,8 @@
 //! The HTML page in a browser: Chromium without a window, at the widths of a phone and a desktop,
 //! light and dark. Without Chromium the tests are skipped, with a message.
 
-use crate::common::{run_badly, stdout, words};
+use crate::common::{file, run_badly, stdout, words};
+use crate::foreign::Scheduler;
 use serde_json::Value;
 use std::process::Command;
 
@@ -211,6 +212,31 @@ fn a_published_table_has_no_empty_columns() {
         checked += 1;
     }
     assert!(checked > 0);
+}
+
+/// For the misses that a page does not explain it names a command, which explains the run that the page shows.
+#[test]
+fn the_command_for_other_misses_names_files_settings_and_the_kernel() {
+    let scheduler = Scheduler::new(
+        "const volatile u64 slice = 20000000;",
+        "scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, slice, enq_flags);",
+    );
+    let in_c = scheduler.file().to_str().unwrap();
+    let (_folder, policy) = file(
+        "policy.toml",
+        "name = \"mine\"\ndescription = \"mine\"\nextends = \"cfs\"\n",
+    );
+    let common = words("compare -m tc2 -w mixed:duration=500ms --runs 1 --kernel 6.12");
+    let own = ["--policy", &policy, "--scheduler", in_c];
+    let more = words("--set faulty:slice=5000000 --format html");
+    let page = stdout(&[&common[..], &own[..], &more[..]].concat());
+    let explain = "equipoise explain --machine tc2 --workload mixed:duration=500ms";
+    for scheduler in [
+        format!("--policy {policy} --kernel 6.12"),
+        format!("--scheduler {in_c} --set faulty:slice=5000000 --kernel 6.12"),
+    ] {
+        has!(page, &format!("{explain} {scheduler}\""));
+    }
 }
 
 /// The page opens on the miss that lost most time under the worse policy, and has its reason.

@@ -70,6 +70,9 @@ fn each_goal_has_a_winner_and_its_price() {
     assert_eq!(line(&only, "Fairness"), line(&text, "Fairness"));
     assert!(!only.contains("Throughput"), "{only}");
     assert!(only.contains("spread") && !only.contains("work"), "{only}");
+    // A spread has no change in %, so no line explains that column.
+    has!(text, "`change` is the change of the geometric mean");
+    assert!(!only.contains("`change`"), "{only}");
     let none = stdout(&args(
         "odroid-xu3",
         "busy:duration=10ms",
@@ -77,6 +80,36 @@ fn each_goal_has_a_winner_and_its_price() {
         &["--goal", "latency"],
     ));
     has!(none, "Latency: this workload has no measure for this goal.");
+    let unknown = stdout(&args(
+        "smp-8",
+        "busy:duration=10ms",
+        &busy,
+        &["--goal", "energy"],
+    ));
+    has!(unknown, "Energy: the power of this machine is not known.");
+}
+
+/// The spread of equal threads has no change in %, but its runs differ, too: with three runs `equipoise` is best.
+#[test]
+fn runs_that_differ_in_spread_may_be_told_apart_by_more_runs() {
+    let policies = ["eevdf", "equipoise"];
+    let fairness = |runs| {
+        let more = ["--goal", "fairness", "--runs", runs];
+        stdout(&args(
+            "smp-2",
+            "busy:threads=3,duration=100ms",
+            &policies,
+            &more,
+        ))
+    };
+    let two = fairness("2");
+    has!(
+        two,
+        "Fairness: no significant difference of 1 % or more.\nThis comparison cannot tell the policies apart: the runs \
+         of a policy differ by more than the policies do (± "
+    );
+    has!(two, " points). More runs may tell them apart.");
+    has!(fairness("3"), "Fairness: equipoise is best");
 }
 
 #[test]

@@ -102,11 +102,15 @@ impl Load {
         load
     }
 
-    /// A copy of this load with one to three changes; one of them may copy a task from `other`.
+    /// A copy of this load with one to three changes, for CPUs `0..cpus`; one of them may copy a task from `other`.
     pub fn mutated(&self, rng: &mut Rng, cpus: usize, other: &Load) -> Load {
         let mut load = self.clone();
         for _ in 0..=rng.below(3) {
             load.mutate(rng, cpus, other);
+        }
+        // If the hunt chooses the machine, both loads may be those of a machine with more CPUs.
+        for task in &mut load.tasks {
+            task.cpus.retain(|&cpu| cpu < cpus);
         }
         load.fit();
         load
@@ -445,6 +449,20 @@ mod tests {
             }
             prop_assert!(false, "{load:?} after 500 steps");
         }
+    }
+
+    #[test]
+    fn a_load_of_a_larger_machine_keeps_to_the_cpus_of_a_smaller_one() {
+        let rng = &mut Rng::new(1);
+        let mut bound = 0;
+        for _ in 0..100 {
+            let [one, other] = [(); 2].map(|()| Load::random(rng, 8, false, true));
+            let load = one.mutated(rng, 2, &other);
+            let mut cpus = load.tasks.iter().flat_map(|task| &task.cpus);
+            bound += cpus.clone().count();
+            assert!(cpus.all(|&cpu| cpu < 2), "{load:?}");
+        }
+        assert!(bound > 0);
     }
 
     #[test]

@@ -362,6 +362,18 @@ const SHARES: &str = r#"#include <scx/common.bpf.h>
      * The simulator has one thread, and replaces this function by one that is not atomic. Here several threads call it.
      */
     #undef __sync_fetch_and_add
+    /* What another CPU does while this one changes the part of a group that counts; once. */
+    static void (*meanwhile)(void);
+    static void do_meanwhile(void)
+    {
+        void (*once)(void) = meanwhile;
+
+        meanwhile = NULL;
+        if (once)
+            once();
+    }
+    #undef __sync_lock_test_and_set
+    #define __sync_lock_test_and_set(to, value) (do_meanwhile(), __atomic_exchange_n(to, value, __ATOMIC_SEQ_CST))
     #define SCHEDULER_SETTINGS "equipoise/settings.def"
     #include "equipoise/share.bpf.h"
     static struct equipoise_map map;
@@ -385,6 +397,14 @@ const SHARES: &str = r#"#include <scx/common.bpf.h>
     void weigh(u32 index, u32 cpu_weight) { set_share_weight(cgroup_of(index), cpu_weight); }
     void set_idle_group(u32 index, u32 idle) { set_share_idle(cgroup_of(index), idle); }
     void add(u32 index, s64 weight) { add_runnable(index, weight); }
+    static u32 other_group, other_weight;
+    static void weigh_other(void) { weigh(other_group, other_weight); }
+    void weigh_meanwhile(u32 index, u32 cpu_weight)
+    {
+        other_group = index;
+        other_weight = cpu_weight;
+        meanwhile = weigh_other;
+    }
     s64 runnable(u32 index) { return shares[index].runnable; }
     s64 counted(u32 index) { return shares[index].counted; }
     u64 shared(u32 index, u32 weight) { return shared_weight(index, weight); }
@@ -533,6 +553,17 @@ fn an_idle_group_weighs_little_while_it_is_idle() {
         shares.set(b"set_idle_group", 2, idle);
         assert_eq!(shares.of(b"runnable", 1), others_and_it);
     }
+}
+
+/// A group whose weight changes while its first task wakes up on another CPU counts with the new weight.
+#[test]
+fn a_weight_that_changes_at_a_wakeup_counts() {
+    let shares = Shares::new(&[0, 0, 1, 1, 0, 0, 0, 0], &[100; GROUPS]);
+    shares.set(b"weigh_meanwhile", 2, 10_000);
+    shares.add(2, 1024);
+    shares.add(3, 1024);
+    assert_eq!(shares.of(b"counted", 2), 102_400);
+    assert_eq!(shares.of(b"runnable", 1), 102_400 + 1024);
 }
 
 /// CPUs that add and remove tasks at the same time leave no remainder at any level.

@@ -329,6 +329,29 @@ fn a_quota_stops_all_threads() {
     }
 }
 
+/// A thread that slept for longer than a throttled task may have to wait (`LONGEST_WAIT`, 10 s) has not waited, so its
+/// group's quota stops it, too. The threads wake up one after another; each runs for less than a tick.
+#[test]
+fn a_quota_stops_threads_that_slept_for_long() {
+    let threads: Vec<_> = (0..100)
+        .map(|i| {
+            let sleep = 11_000_000 + 700 * i;
+            format!(
+                r#""limited-{i}": {{ "taskgroup": "/limited", "loop": 1, "sleep": {sleep}, "run": 700 }}"#
+            )
+        })
+        .collect();
+    let json = format!(
+        r#""taskgroups": {{ "/limited": {{ "cpu.max": "10000 100000" }} }}, "tasks": {{ {} }}"#,
+        threads.join(", ")
+    );
+    for period in 110..114 {
+        let window = period * 100 * MS..(period + 1) * 100 * MS;
+        let used = cpu_time(&machine(2), 13, &json, window)["limited"];
+        assert!(used <= 14 * MS, "{used} ns in period {period}");
+    }
+}
+
 /// Threads that sleep between short runs are limited to their group's quota just as loops are.
 #[test]
 fn a_quota_holds_for_sleepers() {
