@@ -362,7 +362,7 @@ const SHARES: &str = r#"#include <scx/common.bpf.h>
      * The simulator has one thread, and replaces this function by one that is not atomic. Here several threads call it.
      */
     #undef __sync_fetch_and_add
-    /* What another CPU does while this one changes the part of a group that counts; once. */
+    /* Called once while this CPU changes the part of a group that counts, as if another CPU acted in between. */
     static void (*meanwhile)(void);
     static void do_meanwhile(void)
     {
