@@ -44,8 +44,8 @@ pub(crate) fn unpack(file: &Path, folder: &Path) -> Result<(), String> {
 }
 
 /// Removes the symbolic links in `below` that lead out of `folder`, an absolute path without links. With a link to
-/// `/sys`, an archive would describe this computer. Opens `below` and its folders to this user, who could otherwise
-/// neither read nor remove the content of a folder without rights.
+/// `/sys`, an archive would describe this computer. Opens `below` and its folders to this user: the content of a folder
+/// without rights can neither be read nor removed.
 fn tidy(folder: &Path, below: &Path) -> io::Result<()> {
     fs::set_permissions(below, fs::Permissions::from_mode(0o700))?;
     for entry in fs::read_dir(below)? {
