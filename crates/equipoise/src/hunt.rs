@@ -11,7 +11,8 @@ use lab::{Against, Budget, By, Ground, Prey, Question, Scheduler, Victim};
 use machine::input::{self, BadInput};
 use machine::{Machine, counted};
 use report::{Page, Table};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -55,7 +56,10 @@ pub fn run(args: Hunt, output: &Output) -> Result<(), Error> {
     if let Some(file) = &args.load {
         return measure(&args, &question, &grounds, file, output);
     }
-    output::check_file(args.file.as_deref().unwrap_or(Path::new("hunt.json")))?;
+    // The folder of --out has been checked, and need not exist yet.
+    if args.file.is_some() || output.out.is_none() {
+        output::check_file(args.file.as_deref().unwrap_or(Path::new("hunt.json")))?;
+    }
     interrupt::listen();
     match search(&args, &question, &grounds)? {
         Some(prey) => write(&args, &question, &prey, output)?,
@@ -108,10 +112,15 @@ fn write(
 ) -> Result<(), Error> {
     let name = question.scheduler.name();
     let Ground { machine, named } = prey.ground;
-    let path = args.file.clone().unwrap_or_else(|| {
-        let name = format!("hunt-{}-{name}-{}.json", machine.name, args.by.name());
-        PathBuf::from(output::file_name(&name))
-    });
+    let path = match (&args.file, &output.out) {
+        (Some(file), _) => file.clone(),
+        (None, folder) => {
+            let name = format!("hunt-{}-{name}-{}.json", machine.name, args.by.name());
+            let folder = folder.as_deref().unwrap_or(Path::new(""));
+            fs::create_dir_all(folder).map_err(|error| Error::write(folder, &error))?;
+            folder.join(output::file_name(&name))
+        }
+    };
     let again = again(args, named, &path);
     let victim = question.victim(prey.ground, &prey.rt_app(""))?;
     let what = sentence(name, args, prey.factor, &machine.name, victim.as_ref());

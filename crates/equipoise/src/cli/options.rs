@@ -283,7 +283,7 @@ pub struct Hunt {
     /// The seed from which the loads and the runs derive
     #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     pub seed: u64,
-    /// The file to write [default: hunt-MACHINE-POLICY-BY.json]
+    /// The file to write [default: hunt-MACHINE-POLICY-BY.json, in the folder of --out]
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
     #[command(flatten)]

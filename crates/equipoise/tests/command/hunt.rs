@@ -113,6 +113,21 @@ fn a_machine_file_is_hunted_on_under_a_scheduler_in_c_too() {
     );
 }
 
+/// The load is a result, too, so it goes to the folder of the results.
+#[test]
+fn a_load_is_written_to_the_folder_of_the_results() {
+    let folder = tempfile::tempdir().unwrap();
+    let hunt = "hunt --by time --against eevdf-6.12 --batches 1 --kernel 6.12 -m smp-2 -p cfs-3.10 --out a/b";
+    let output = command(hunt).current_dir(folder.path()).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(files(folder.path()), ["a"]);
+    let out = folder.path().join("a/b");
+    let load = "hunt-smp-2-cfs-3.10-time.json";
+    assert_eq!(files(&out), [load, "hunt.txt"]);
+    let page = std::fs::read_to_string(out.join("hunt.txt")).unwrap();
+    has!(page, &format!("written to a/b/{load}"));
+}
+
 /// The factor in the row of the machine `mine`.
 fn factor(page: &str) -> Option<&str> {
     let row = page.lines().find(|line| line.starts_with(" mine "))?;
