@@ -58,6 +58,8 @@ pub struct Explanation<'a> {
     pub seed: u64,
     /// The requested time in ns, if no thread waited at that time, so that the nearest wait is shown instead.
     pub missed: Option<u64>,
+    /// The time in ns at which the run ended.
+    pub end: u64,
     /// The waits of the requested threads, by name.
     pub latencies: Vec<Latencies>,
     /// The missed periods that lost most time, with reasons.

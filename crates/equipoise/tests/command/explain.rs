@@ -126,6 +126,10 @@ fn a_time_finds_the_wait_and_nothing_is_up_to_chance() {
     ));
     has!(early, "None of these threads waited at 0.000000 s");
     has!(early, "ui runs");
+    let late = words("--policy cfs --task ui --at 5s");
+    let late = stdout(&args("tc2", "mixed:duration=2", &late));
+    has!(late, "The run ended at 2.0000");
+    has!(late, " s, before 5.000000 s; the nearest wait is shown.");
 }
 
 #[test]

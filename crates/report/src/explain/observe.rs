@@ -125,6 +125,7 @@ impl<'a> Explanation<'a> {
             decisions: !scheduler.is_foreign(),
             seed: runs.seed,
             missed: missed.filter(|_| !waits.is_empty()),
+            end: chosen.end,
             latencies,
             periods,
             waits,

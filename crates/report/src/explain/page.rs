@@ -50,11 +50,16 @@ pub fn page(of: &Explanation<'_>) -> Page {
     if !of.counted.is_empty() {
         tables.push(counted(of));
     }
-    let missed = of.missed.map(|at| {
-        format!(
+    let missed = of.missed.map(|at| match at > of.end {
+        true => format!(
+            "The run ended at {}, before {}; the nearest wait is shown.",
+            seconds(of.end),
+            seconds(at)
+        ),
+        false => format!(
             "None of these threads waited at {}; the nearest wait is shown.",
             seconds(at)
-        )
+        ),
     });
     let remarks = match of.waits.is_empty() && of.periods.is_empty() {
         true => vec!["None of these threads ever waited.".to_owned()],

@@ -43,6 +43,8 @@ pub struct Chosen {
     pub picked: Option<Response>,
     /// The missed periods that lost most time, largest first.
     pub missed: Vec<Missed>,
+    /// The time in ns at which the run ended.
+    pub end: u64,
 }
 
 #[derive(Clone, Default)]
@@ -120,6 +122,7 @@ impl<'a> Responses<'a> {
         let totals = self.totals.into_values();
         let picked = self.pick.and_then(|pick| pick.best(wanted));
         Chosen {
+            end: now,
             picked,
             missed: self.misses.choose(worst, wanted),
             slow: choose(self.slow, Response::slow_ns),
