@@ -32,6 +32,12 @@ pub fn run(mut args: Explain, output: &Output) -> Result<(), Error> {
     };
     let runs = args.runs();
     if let Some(other) = &args.diff {
+        if args.scheduler.is_none() && *other == args.policy {
+            return Err(Error::Input(Box::new(BadInput::whole(
+                format!("--diff {other}: this is the explained policy itself"),
+                "expected a different policy for --diff or for --policy",
+            ))));
+        }
         let other = foreign::or_policy(None, other, &args.build)?;
         return diff(&args, &case, &other, output);
     }

@@ -429,14 +429,30 @@ fn a_period_stands_beside_the_same_one_under_another_policy() {
     }
 }
 
-/// A policy compared with itself shows no difference at any time.
+/// A policy compared with itself, whose default is spelled out, shows no difference at any time.
 #[test]
 fn a_period_beside_itself_is_the_same() {
     for at in [&[][..], &["--at", "1.3s"]] {
-        let more = ["--policy", "cfs", "--diff", "cfs", "--format", "json"];
+        let same = "cfs:sched_migration_cost_ns=500000";
+        let more = ["--policy", "cfs", "--diff", same, "--format", "json"];
         let load = args("tc2", "mixed:duration=2", &more);
-        let both = json(&[&load[..], at].concat());
+        let mut both = json(&[&load[..], at].concat());
+        for (side, name) in [(0, "cfs"), (1, same)] {
+            assert_eq!(both["sides"][side]["policy"].take(), name);
+        }
         assert_eq!(both["sides"][0], both["sides"][1]);
+    }
+}
+
+#[test]
+fn a_policy_beside_itself_is_refused() {
+    for more in [
+        &["--diff", "equipoise"][..],
+        &["--policy", "cfs", "--diff", "cfs"],
+    ] {
+        let message = run_badly(&args("tc2", "mixed", more));
+        has!(message, "this is the explained policy itself");
+        assert_eq!(message.matches("error: ").count(), 1, "{message}");
     }
 }
 
