@@ -5,6 +5,7 @@ use machine::Machine;
 use machine::input::BadInput;
 use native::{Global, Kernel, Object};
 use policy::Policy;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -139,13 +140,13 @@ impl Scheduler {
     }
 
     /// Sets a variable of a scheduler in C, as a loader does. It is an error if the variable does
-    /// not exist, is not `const volatile`, or is too small for the value.
-    pub fn set(&mut self, variable: &str, value: i64) -> Result<(), Box<BadInput>> {
+    /// not exist, is not `const volatile`, or cannot hold the value.
+    pub fn set(&mut self, variable: &str, value: impl Into<i128>) -> Result<(), Box<BadInput>> {
         if let Code::Foreign {
             object, globals, ..
         } = &mut self.code
         {
-            let global = global(&self.name, object, variable, value)?;
+            let global = global(&self.name, object, variable, value.into())?;
             globals.retain(|other| other.symbol != variable);
             globals.push(global);
         }
@@ -271,7 +272,7 @@ fn global(
     scheduler: &str,
     object: &Object,
     symbol: &str,
-    value: i64,
+    value: i128,
 ) -> Result<Global, Box<BadInput>> {
     let bad = |message: String, expected: &str| {
         let message = format!("scheduler `{scheduler}`: {message}");
@@ -293,33 +294,49 @@ fn global(
             "expected the name of a `const volatile` variable of the scheduler",
         );
     }
-    match integer_bytes(value, size) {
-        Some(bytes) => Ok(Global {
-            symbol: symbol.to_owned(),
-            bytes,
-        }),
-        None => bad(
+    let Some(range) = range(size, object.is_unsigned(symbol)) else {
+        return bad(
+            format!("`{symbol}` has {size} bytes"),
+            "expected a variable of 1, 2, 4 or 8 bytes",
+        );
+    };
+    if !range.contains(&value) {
+        return bad(
             format!("{value} does not fit `{symbol}`, which has {size} bytes"),
-            "expected a variable of 1, 2, 4 or 8 bytes, and a value in its range",
-        ),
+            &format!(
+                "expected an integer from {} to {}",
+                range.start(),
+                range.end()
+            ),
+        );
     }
+    Ok(Global {
+        symbol: symbol.to_owned(),
+        bytes: integer_bytes(value, size),
+    })
 }
 
-/// Converts `value` to a C integer of `size` bytes, signed or unsigned, in this machine's byte order.
-fn integer_bytes(value: i64, size: usize) -> Option<Vec<u8>> {
+/// The values that a C integer of `size` bytes can hold; `None` if there is no integer of that size. A number for a
+/// signed integer may also be written as its bits, such as `0xffffffff`.
+fn range(size: usize, is_unsigned: bool) -> Option<RangeInclusive<i128>> {
     if ![1, 2, 4, 8].contains(&size) {
         return None;
     }
-    let bits = 8 * size as u32;
-    let fits = bits == 64 || (-(1i64 << (bits - 1))..1i64 << bits).contains(&value);
-    let bytes = value.to_le_bytes();
-    fits.then(|| {
-        let mut bytes = bytes[..size].to_vec();
-        if cfg!(target_endian = "big") {
-            bytes.reverse();
-        }
-        bytes
-    })
+    let bits = 8 * size;
+    let least = match is_unsigned {
+        true => 0,
+        false => -(1i128 << (bits - 1)),
+    };
+    Some(least..=(1i128 << bits) - 1)
+}
+
+/// Converts `value` to a C integer of `size` bytes, in this machine's byte order.
+fn integer_bytes(value: i128, size: usize) -> Vec<u8> {
+    let mut bytes = value.to_le_bytes()[..size].to_vec();
+    if cfg!(target_endian = "big") {
+        bytes.reverse();
+    }
+    bytes
 }
 
 #[cfg(test)]
@@ -328,12 +345,14 @@ mod tests {
 
     #[test]
     fn settings_take_the_size_of_their_variable() {
-        assert_eq!(integer_bytes(1, 1), Some(vec![1]));
-        assert_eq!(integer_bytes(-1, 4), Some(vec![0xff; 4]));
-        assert_eq!(integer_bytes(255, 1), Some(vec![255]));
-        assert_eq!(integer_bytes(256, 1), None);
-        assert_eq!(integer_bytes(-129, 1), None);
-        assert_eq!(integer_bytes(i64::MIN, 8).map(|bytes| bytes.len()), Some(8));
-        assert_eq!(integer_bytes(0, 16), None);
+        let largest = i128::from(u64::MAX);
+        assert_eq!(integer_bytes(1, 1), vec![1]);
+        assert_eq!(integer_bytes(-1, 4), vec![0xff; 4]);
+        assert_eq!(integer_bytes(largest, 8), vec![0xff; 8]);
+        assert_eq!(range(1, true), Some(0..=255));
+        assert_eq!(range(1, false), Some(-128..=255));
+        assert_eq!(range(8, true), Some(0..=largest));
+        assert_eq!(range(8, false), Some(i128::from(i64::MIN)..=largest));
+        assert_eq!(range(16, true), None);
     }
 }

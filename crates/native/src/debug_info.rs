@@ -98,16 +98,30 @@ pub fn maps(
     Ok(found)
 }
 
-/// The names and addresses of the global variables that are `const`, and whether each is also `volatile`. The section
-/// of a variable does not show whether it is constant, because a compiler may put a variable that is also `volatile`
-/// into writable memory. The name alone does not show it, because each file of a scheduler may have a `static` variable
-/// of that name.
-pub fn constants(file: &object::File<'_>) -> Result<HashMap<(String, u64), bool>, gimli::Error> {
+/// A `const` variable of the scheduler.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Constant {
+    /// Is the variable also `volatile`, so that a loader sets it?
+    pub is_volatile: bool,
+    /// Is the variable an unsigned integer or a bool?
+    pub is_unsigned: bool,
+}
+
+/// The global variables that are `const`, by name and address. The section of a variable does not show whether it is
+/// constant, because a compiler may put a variable that is also `volatile` into writable memory. The name alone does not
+/// show it, because each file of a scheduler may have a `static` variable of that name.
+pub fn constants(
+    file: &object::File<'_>,
+) -> Result<HashMap<(String, u64), Constant>, gimli::Error> {
     let mut found = HashMap::new();
     each_global(file, |_, unit, global| {
         let (is_constant, is_volatile) = qualifiers(unit, global.kind)?;
         if is_constant {
-            found.insert((global.name.to_owned(), global.address), is_volatile);
+            let constant = Constant {
+                is_volatile,
+                is_unsigned: is_unsigned(unit, global.kind)?,
+            };
+            found.insert((global.name.to_owned(), global.address), constant);
         }
         Ok(())
     })?;
@@ -145,6 +159,17 @@ fn points_to_task(
         return Ok(false);
     };
     Ok(dwarf.attr_string(unit, name)?.slice() == b"task_struct")
+}
+
+/// Is the type at `offset` an unsigned integer or a bool?
+fn is_unsigned(unit: &Unit<Slice<'_>>, offset: UnitOffset) -> Result<bool, gimli::Error> {
+    let encoding = resolve(unit, offset)?.attr_value(gimli::DW_AT_encoding);
+    Ok(matches!(
+        encoding,
+        Some(AttributeValue::Encoding(
+            gimli::DW_ATE_unsigned | gimli::DW_ATE_unsigned_char | gimli::DW_ATE_boolean
+        ))
+    ))
 }
 
 /// Is the type at `offset`, or the type of its elements if it is an array, `const`, and is it `volatile`?

@@ -2,7 +2,7 @@
 //! other rights reads the description, and sends it as a message, which is checked. Only processes without rights run a
 //! parser of ELF or DWARF on a foreign object.
 
-use crate::debug_info::{self, MapDefinition};
+use crate::debug_info::{self, Constant, MapDefinition};
 use crate::{Error, loading};
 use cage::Ended;
 use cage::text::is_plain;
@@ -14,8 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Description {
     pub(crate) variables: BTreeMap<String, Variable>,
-    /// The `const` variables, and whether each is also `volatile`.
-    pub(crate) constants: BTreeMap<String, bool>,
+    pub(crate) constants: BTreeMap<String, Constant>,
     /// Global variables that point to tasks.
     pub(crate) task_pointers: Vec<String>,
     pub(crate) maps: Vec<Map>,
@@ -112,8 +111,8 @@ pub(crate) fn too_much_memory(source: &str) -> Error {
 #[derive(Default)]
 struct Found<'a> {
     variables: BTreeMap<String, Variable>,
-    /// The constants, by name and address, and whether each is also `volatile`.
-    constants: HashMap<(String, u64), bool>,
+    /// The constants, by name and address.
+    constants: HashMap<(String, u64), Constant>,
     /// The name, address and size of each map.
     maps: Vec<(&'a str, u64, u64)>,
     tracepoints: Vec<Tracepoint>,
@@ -175,20 +174,16 @@ impl<'a> Found<'a> {
         };
         // Each file may have a `static` variable of this name. A loader sets the constant.
         let earlier = self.variables.get(name);
-        if !earlier.is_some_and(|earlier| self.is_constant(name, earlier))
-            || self.is_constant(name, &variable)
+        if !earlier.is_some_and(|earlier| self.constant(name, earlier).is_some())
+            || self.constant(name, &variable).is_some()
         {
             self.variables.insert(name.to_owned(), variable);
         }
         Ok(())
     }
 
-    fn is_constant(&self, name: &str, variable: &Variable) -> bool {
-        self.is_volatile(name, variable).is_some()
-    }
-
-    /// Is `variable` also `volatile`? `None` if it is not constant.
-    fn is_volatile(&self, name: &str, variable: &Variable) -> Option<bool> {
+    /// The constant that `variable` is, if it is one.
+    fn constant(&self, name: &str, variable: &Variable) -> Option<Constant> {
         let constant = (name.to_owned(), variable.address);
         self.constants.get(&constant).copied()
     }
@@ -299,9 +294,10 @@ impl Description {
         let (ops, size) = found.ops().map_err(failed)?;
         let maps = found.maps(&file).map_err(failed)?;
         let idle = found.idle(&file);
-        let constants = found.variables.iter().filter_map(|(name, variable)| {
-            Some((name.clone(), found.is_volatile(name, variable)?))
-        });
+        let constants = found
+            .variables
+            .iter()
+            .filter_map(|(name, variable)| Some((name.clone(), found.constant(name, variable)?)));
         let constants = constants.collect();
         let Found {
             variables,

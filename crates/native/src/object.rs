@@ -168,7 +168,14 @@ impl Object {
     /// Is the global variable `symbol` one that a loader sets (`const volatile`)? The compiler replaces a variable that
     /// is only `const` by its value.
     pub fn is_settable(&self, symbol: &str) -> bool {
-        self.description.constants.get(symbol) == Some(&true)
+        let constant = self.description.constants.get(symbol);
+        constant.is_some_and(|constant| constant.is_volatile)
+    }
+
+    /// Is the constant `symbol` an unsigned integer or a bool?
+    pub fn is_unsigned(&self, symbol: &str) -> bool {
+        let constant = self.description.constants.get(symbol);
+        constant.is_some_and(|constant| constant.is_unsigned)
     }
 
     /// The variables, by name, to which the scheduler may not write once it is loaded: `const` variables and its ops.

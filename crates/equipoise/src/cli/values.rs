@@ -28,7 +28,7 @@ pub struct Setting {
     /// The variable.
     pub variable: String,
     /// The variable's value.
-    pub value: i64,
+    pub value: i128,
 }
 
 impl fmt::Display for Setting {
@@ -133,8 +133,7 @@ pub fn setting(text: &str) -> Result<Setting, String> {
         "true" => Some(1),
         "false" => Some(0),
         _ => match value.strip_prefix("0x") {
-            // A number may have all 64 bits of an unsigned variable; its bytes are the same as a signed number.
-            Some(hex) => u64::from_str_radix(hex, 16).ok().map(u64::cast_signed),
+            Some(hex) => u64::from_str_radix(hex, 16).ok().map(i128::from),
             None => value.parse().ok(),
         },
     };
@@ -206,6 +205,12 @@ mod tests {
             ("a=1", None, "a", 1),
             ("a=-0", None, "a", 0),
             ("slice_ns=0x10", None, "slice_ns", 16),
+            (
+                "mask=0xffffffffffffffff",
+                None,
+                "mask",
+                i128::from(u64::MAX),
+            ),
             ("simple:fifo=true", Some("simple"), "fifo", 1),
         ] {
             let wanted = Setting {

@@ -457,15 +457,17 @@ fn a_failed_run_is_named_and_nothing_is_written() {
 #[test]
 fn a_setting_must_fit_the_scheduler() {
     let (_folder, source) = file("stalls.bpf.c", STALLS);
-    for setting in ["no_such=1", "small=300"] {
+    // The bytes of -1 are the largest number of an unsigned variable, here a slice of 585 years.
+    for (setting, says) in [
+        ("no_such=1", "slice_ns, small"),
+        ("small=300", "expected an integer from 0 to 255"),
+        (
+            "slice_ns=-1",
+            "expected an integer from 0 to 18446744073709551615",
+        ),
+    ] {
         let args = compare(&["--set", setting, "--scheduler", source.clone().leak()]);
-        let output = run(&args);
-        assert_eq!(
-            output.status.code(),
-            Some(2),
-            "{setting}: {}",
-            text(&output.stderr)
-        );
+        has!(run_badly(&args), says);
     }
 }
 
