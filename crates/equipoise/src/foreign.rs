@@ -106,6 +106,13 @@ pub fn load(
     settings: &[Setting],
     kernel: Kernel,
 ) -> Result<Vec<Scheduler>, Error> {
+    // A compiler ignores a folder that does not exist.
+    if let Some(folder) = include.iter().find(|folder| !folder.is_dir()) {
+        return Err(bad(
+            format!("--include {}: no such folder", folder.display()),
+            "expected a folder with headers".to_owned(),
+        ));
+    }
     let include: Vec<&Path> = include.iter().map(PathBuf::as_path).collect();
     let of = |files: &Files| {
         if let Some(peer) = peer(&files.0)? {

@@ -308,6 +308,19 @@ fn a_scheduler_has_several_files_and_folders_of_headers() {
 }
 
 #[test]
+fn a_folder_of_headers_must_exist() {
+    let main = fifo("main", "GPL", "");
+    let files = [("main.bpf.c", &*main)];
+    for none in ["no/such/folder", "main.bpf.c"] {
+        let args = ["--scheduler", "main.bpf.c", "--include", none];
+        let output = compare(&files, &args);
+        let says = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{says}");
+        has!(says, &format!("--include {none}: no such folder"));
+    }
+}
+
+#[test]
 fn the_compiler_may_be_several_words() {
     let source = fifo("words", "GPL", "#ifndef WORD\n#error no word\n#endif");
     let (_elsewhere, wrapped) = file("wrapped", "exec cc -DWORD \"$@\"\n");
