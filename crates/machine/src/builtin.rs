@@ -69,7 +69,7 @@ impl Machine {
         let path = Path::new(name_or_path);
         // No built-in name has a dot, so `soc.tml` is a mistyped file.
         let is_path = name_or_path.contains(['/', '.']) || name_or_path == input::STDIN;
-        if is_path || path.is_file() {
+        if is_path || path.exists() {
             let file = input::shown(path);
             let text = text(&file, input::read_bytes(path, "machine file")?)?;
             return Ok((file.into(), text.into()));

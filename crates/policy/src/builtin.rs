@@ -73,7 +73,7 @@ impl Policy {
         }
         let path = Path::new(name_or_path);
         let is_path = name_or_path.contains('/') || name_or_path == input::STDIN;
-        if is_path || name_or_path.ends_with(".toml") || path.is_file() {
+        if is_path || name_or_path.ends_with(".toml") || path.exists() {
             return Policy::load(path);
         }
         Err(Box::new(BadInput::whole(

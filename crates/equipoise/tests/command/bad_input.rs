@@ -166,6 +166,23 @@ fn an_unknown_name_is_answered_with_the_known_ones() {
     }
 }
 
+/// A folder's name is no unknown name: the list of the known names would not help.
+#[test]
+fn a_folder_is_not_an_unknown_name() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("mine")).unwrap();
+    for args in [
+        "compare -m mine -w busy -p cfs",
+        "compare -m tc2 -w mine -p cfs",
+        "compare -m tc2 -w busy -p mine",
+    ] {
+        let output = command(args).current_dir(folder.path()).output().unwrap();
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args}: {stderr}");
+        has!(stderr, "mine: Is a directory");
+    }
+}
+
 #[test]
 fn a_wrong_command_line_is_explained() {
     let compare = ["compare", "--machine", "tc2", "--workload", "busy"];
