@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::output;
 use crate::say;
 use lab::Peer;
-use machine::input::{self, BadInput};
+use machine::input::BadInput;
 use machine::{Machine, counted};
 use policy::Policy;
 use report::{Page, Table};
@@ -69,13 +69,7 @@ pub fn workload(action: Catalog, output: &Output) -> Result<(), Error> {
             output::show(output, &output::file_name(&name), page)
         }
         Catalog::Check { files, .. } => check("workload", &files, output, |file| {
-            // The file is a path even if a workload has the same name.
-            let path = if file.contains('/') || file == input::STDIN {
-                file.to_owned()
-            } else {
-                format!("./{file}")
-            };
-            let workload = models::load(&path)?;
+            let workload = models::load_file(file.as_ref(), None)?;
             Ok(format!(
                 "workload {}: {}",
                 workload.name(),

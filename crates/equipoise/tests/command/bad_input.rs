@@ -166,6 +166,16 @@ fn an_unknown_name_is_answered_with_the_known_ones() {
     }
 }
 
+#[test]
+fn a_load_has_the_same_name_in_every_message() {
+    let wrong = r#"{ "tasks": { "a": { "run": -1 } } }"#;
+    for args in ["workload check w.json", "compare -m tc2 -p cfs -w w.json"] {
+        let message = complaint("w.json", wrong, &words(args));
+        has!(message, "error: w.json:1: ");
+        assert!(!message.contains("./w.json"), "{args}: {message}");
+    }
+}
+
 /// A folder's name is no unknown name: the list of the known names would not help.
 #[test]
 fn a_folder_is_not_an_unknown_name() {
