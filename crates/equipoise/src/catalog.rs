@@ -46,9 +46,9 @@ pub fn machine(action: Catalog, output: &Output) -> Result<(), Error> {
                 )));
             }
             Ok(format!(
-                "machine {}, {} CPUs",
+                "machine {}, {}",
                 machine.name,
-                machine.all_cpus().count()
+                counted(machine.all_cpus().count(), "CPU", "CPUs")
             ))
         }),
     }

@@ -4,8 +4,8 @@ use crate::cli::{Import, Output};
 use crate::error::Error;
 use crate::output;
 use crate::say;
-use machine::Machine;
 use machine::input::{self, BadInput};
+use machine::{Machine, counted};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -118,11 +118,11 @@ pub fn stem(trace: &Path) -> String {
 /// Prints a summary of the import on standard error.
 pub fn say(summary: &Summary) {
     say!(
-        "{} events in {:.3} s, {} lost; {} threads",
-        summary.events,
+        "{} in {:.3} s, {} lost; {}",
+        counted(summary.events, "event", "events"),
         summary.span_ns as f64 / 1e9,
         summary.lost,
-        summary.threads.len()
+        counted(summary.threads.len(), "thread", "threads")
     );
     if summary.lost > 0 {
         say!("warning: because of lost events, runs are too long and wakeups are missing");

@@ -71,9 +71,10 @@ pub fn run(args: &Record) -> Result<(), Error> {
     staged.commit()?;
     let size = fs::metadata(&args.output).map_or(0, |file| file.len());
     say!(
-        "{}: {:.1} MB, {lost} events lost",
+        "{}: {:.1} MB, {} lost",
         args.output.display(),
-        size as f64 / 1e6
+        size as f64 / 1e6,
+        counted(lost, "event", "events")
     );
     if lost > 0 {
         say!(

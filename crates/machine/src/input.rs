@@ -186,9 +186,15 @@ pub fn utf8(file: &str, bytes: Vec<u8>, what: &str) -> Result<String, Box<BadInp
         let line = 1 + good.iter().filter(|&&byte| byte == b'\n').count();
         Box::new(BadInput::whole(
             format!("{file}:{line}: not UTF-8"),
-            format!("expected a {what} in UTF-8"),
+            format!("expected {} in UTF-8", with_article(what)),
         ))
     })
+}
+
+/// `what` with its article, which depends on how the first letter is spoken.
+fn with_article(what: &str) -> String {
+    let is_vowel = what.starts_with(['a', 'e', 'i', 'o', 'u']) || what.starts_with("rt-app");
+    format!("{} {what}", if is_vowel { "an" } else { "a" })
 }
 
 /// The bytes of `path`, which may be a binary file; otherwise as [`read`].

@@ -175,11 +175,11 @@ impl Workload {
         };
         let summary = imported.summary;
         let mut notes = vec![format!(
-            "{} events in {:.3} s, {} lost; {} threads",
-            summary.events,
+            "{} in {:.3} s, {} lost; {}",
+            machine::counted(summary.events, "event", "events"),
             summary.span_ns as f64 / 1e9,
             summary.lost,
-            imported.recording.threads.len()
+            machine::counted(imported.recording.threads.len(), "thread", "threads")
         )];
         notes.extend(summary.notes);
         Ok(Workload {

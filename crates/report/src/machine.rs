@@ -31,8 +31,8 @@ pub fn machine(machine: &Machine) -> Page {
 
 fn notes(machine: &Machine) -> Vec<String> {
     let mut notes = vec![format!(
-        "{} CPUs, HZ {}",
-        machine.all_cpus().count(),
+        "{}, HZ {}",
+        counted(machine.all_cpus().count(), "CPU", "CPUs"),
         machine.hz
     )];
     if let Some(cpus) = machine.host_cpus {

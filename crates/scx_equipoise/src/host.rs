@@ -5,7 +5,7 @@ use crate::error::Error;
 use anyhow::Result;
 use detect::{Found, tick_hz};
 use machine::input::BadInput;
-use machine::{CoreType, Cpu, CpuMask, Level, Machine};
+use machine::{CoreType, Cpu, CpuMask, Level, Machine, counted};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::thread;
@@ -101,11 +101,11 @@ fn fit(described: Machine, cpus: usize) -> Result<Machine, Box<BadInput>> {
     }
     Err(Box::new(BadInput::whole(
         format!(
-            "machine `{}` does not fit: it has {} CPUs, but this computer has {cpus}",
+            "machine `{}` does not fit: it has {}, but this computer has {cpus}",
             described.name,
-            described.cpus.len(),
+            counted(described.cpus.len(), "CPU", "CPUs"),
         ),
-        format!("expected a description of {cpus} CPUs"),
+        format!("expected a description of {}", counted(cpus, "CPU", "CPUs")),
     )))
 }
 

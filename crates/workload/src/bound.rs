@@ -20,7 +20,11 @@ pub fn bind(workload: Box<dyn Workload>, nodes: &str) -> Box<dyn Workload> {
 impl Bound {
     fn cpus(&self, machine: &Machine) -> Result<CpuMask, Box<BadInput>> {
         machine.cpus_of_nodes(&self.nodes).map_err(|expected| {
-            let message = format!("`{}` are not nodes of {}", self.nodes, machine.name);
+            let are = match self.nodes.contains([',', '-']) {
+                true => "are not nodes",
+                false => "is not a node",
+            };
+            let message = format!("`{}` {are} of {}", self.nodes, machine.name);
             Box::new(BadInput::whole(message, expected))
         })
     }

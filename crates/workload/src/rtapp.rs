@@ -49,8 +49,8 @@ use crate::params::Param;
 use crate::{Better, Goal, GroupId, Metric, MetricId, Role, Start, StreamKind, Unit, Workload};
 use config::{Action, Config, Phase, Task};
 use json::Source;
-use machine::Machine;
 use machine::input::BadInput;
+use machine::{CpuMask, Machine};
 use std::sync::Arc;
 use thread::Thread;
 
@@ -426,6 +426,10 @@ impl Workload for RtApp {
     /// Checks that `cpus` are CPUs of `machine`, and that the timeline is possible there.
     fn check(&self, machine: &Machine) -> Result<(), Box<BadInput>> {
         let all = machine.all_cpus();
+        let named = |cpus: &CpuMask| match cpus.count() {
+            1 => format!("CPU {cpus}"),
+            _ => format!("CPUs {cpus}"),
+        };
         let mut bindings = self.plan.config.bindings.iter();
         match bindings.find(|(cpus, _)| !cpus.is_subset(&all)) {
             Some((cpus, at)) => Err(Box::new(BadInput::at(
@@ -433,8 +437,10 @@ impl Workload for RtApp {
                 &self.text,
                 at.clone(),
                 format!(
-                    "a task is bound to CPUs {cpus}, but machine `{}` has CPUs {all}",
-                    machine.name
+                    "a task is bound to {}, but machine `{}` has {}",
+                    named(cpus),
+                    machine.name,
+                    named(&all)
                 ),
                 "expected CPUs that the machine has",
             ))),

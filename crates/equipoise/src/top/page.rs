@@ -3,6 +3,7 @@
 
 use super::sample::{Computer, Cpu, Interval};
 use super::threads::Thread;
+use machine::counted;
 use policy::{CounterRow, Counters};
 use report::{Cell, Page, Table, Tone};
 use serde_json::Value;
@@ -38,7 +39,8 @@ pub fn page(computer: &Computer, interval: &Interval) -> Page {
 
 /// The running scheduler, and the number of CPUs.
 pub fn title(interval: &Interval) -> String {
-    format!("{}, {} CPUs", interval.scheduler, interval.cpus.len())
+    let cpus = counted(interval.cpus.len(), "CPU", "CPUs");
+    format!("{}, {cpus}", interval.scheduler)
 }
 
 fn table(title: &str, header: &[&str], rows: Vec<Vec<Cell>>) -> Table {

@@ -229,7 +229,11 @@ fn a_node_that_the_machine_does_not_have_is_refused() {
     let mut args = vec!["compare", "--machine", "smp-2x8", "--workload", "busy"];
     args.extend(["--policy", "cfs", "--cpunodebind", "2"]);
     let stderr = complaint("some.file", "", &args);
+    has!(stderr, "`2` is not a node of smp-2x8");
     has!(stderr, "nodes from 0 to 1");
+    *args.last_mut().unwrap() = "1,2";
+    let stderr = complaint("some.file", "", &args);
+    has!(stderr, "`1,2` are not nodes of smp-2x8");
 }
 
 /// `cpus` of a file for a machine with CPUs 0 to 4.
@@ -246,6 +250,11 @@ fn loads_that_do_not_suit_the_machine_or_never_end_are_errors_with_a_line() {
     args.extend(["--workload", "w.json"]);
     let bound = complaint("w.json", &BOUND.replace("CPUS", "2, 7"), &args);
     has!(bound, "w.json:3: a task is bound to CPUs 2,7");
+    let bound = complaint("w.json", &BOUND.replace("CPUS", "7"), &args);
+    has!(
+        bound,
+        "a task is bound to CPU 7, but machine `tc2` has CPUs 0-4"
+    );
     let empty = complaint("w.json", &BOUND.replace("CPUS", ""), &args);
     has!(empty, "w.json:3: `cpus` is an empty array");
     let long = r#"{ "global": {
@@ -288,15 +297,16 @@ fn a_deadlock_names_its_mutexes() {
 #[test]
 fn a_file_that_is_not_utf_8_is_named_with_the_line() {
     let folder = tempfile::tempdir().unwrap();
-    for (name, args) in [
-        ("m.toml", ["machine", "check"]),
-        ("w.json", ["workload", "check"]),
-        ("p.toml", ["policy", "check"]),
+    for (name, args, expected) in [
+        ("m.toml", ["machine", "check"], "a machine file"),
+        ("w.json", ["workload", "check"], "an rt-app JSON file"),
+        ("p.toml", ["policy", "check"], "a policy file"),
     ] {
         let path = folder.path().join(name);
         std::fs::write(&path, b"\n\n\xff = 1").unwrap();
         let message = run_badly(&[args[0], args[1], path.to_str().unwrap()]);
         has!(message, &format!("{name}:3: not UTF-8"));
+        has!(message, &format!("expected {expected}"));
     }
 }
 

@@ -1,6 +1,6 @@
 //! `machine|workload|policy list|show|check`, and the output options of every command.
 
-use crate::common::{command, files, json, root, run, run_badly, stdout, text, words};
+use crate::common::{command, file, files, json, root, run, run_badly, stdout, text, words};
 use std::io::Read;
 use std::process::Stdio;
 
@@ -202,5 +202,15 @@ fn several_workloads_at_once_have_no_parameters() {
             said.contains("Metrics") && !said.contains("Parameters"),
             "{said}"
         );
+    }
+}
+
+#[test]
+fn a_machine_with_one_cpu_has_one_cpu() {
+    let smp_2 = std::fs::read_to_string(root().join("machines/smp-2.toml")).unwrap();
+    let (_folder, machine) = file("one.toml", smp_2.replace("\"0-1\"", "\"0\""));
+    for action in ["check", "show"] {
+        let said = stdout(&["machine", action, &machine]);
+        assert!(said.contains("1 CPU") && !said.contains("1 CPUs"), "{said}");
     }
 }

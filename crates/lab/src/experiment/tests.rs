@@ -53,7 +53,7 @@ fn mistakes_in_its_loads_and_machines_are_said_with_their_line() {
     let (_, _, good) = BUILTIN.iter().find(|(name, ..)| *name == "small").unwrap();
     for (from, to, says) in [
         ("\"cpus\": [0]", "\"cpu\": [0]", "unknown key `cpu`"),
-        ("\"cpus\": [0]", "\"cpus\": [4]", "bound to CPUs"),
+        ("\"cpus\": [0]", "\"cpus\": [4]", "bound to CPU 4"),
         ("capacity = 512", "capacity = 0", "capacity"),
     ] {
         assert_eq!(good.matches(from).count(), 1, "{from}");

@@ -5,7 +5,7 @@ use super::known::{Cpu, Early, Entry, Gap, Is, Known, MARK, Mark, Stream, Waker}
 use super::locks::Futexes;
 use super::periods::Set;
 use crate::event::{Line, Moved, Stage, State, Task, Tracepoint};
-use machine::{CACHE_LINE, Costs, MAX_CPUS, Machine, work_in};
+use machine::{CACHE_LINE, Costs, MAX_CPUS, Machine, counted, work_in};
 use std::collections::HashMap;
 use workload::recording::Step;
 use workload::{DEFAULT_FOOTPRINT, SLICES_NS};
@@ -135,9 +135,10 @@ impl<'a> Builder<'a> {
     pub fn recorded_on(&self, cpus: usize) -> Result<(), String> {
         match self.machine {
             Some(machine) if machine.cpus.len() != cpus => Err(format!(
-                "the trace was recorded on {cpus} CPUs, but machine `{}` has {} CPUs",
+                "the trace was recorded on {}, but machine `{}` has {}",
+                counted(cpus, "CPU", "CPUs"),
                 machine.name,
-                machine.cpus.len()
+                counted(machine.cpus.len(), "CPU", "CPUs")
             )),
             _ => Ok(()),
         }
@@ -149,9 +150,9 @@ impl<'a> Builder<'a> {
         }
         if let Some(machine) = self.machine {
             return Err(format!(
-                "the trace has an event on CPU {cpu}, but machine `{}` has {} CPUs",
+                "the trace has an event on CPU {cpu}, but machine `{}` has {}",
                 machine.name,
-                machine.cpus.len()
+                counted(machine.cpus.len(), "CPU", "CPUs")
             ));
         }
         if cpu >= MAX_CPUS {
