@@ -224,7 +224,7 @@ fn a_long_sleep_does_not_make_a_task_light() {
     scheduler.sleeps(0);
     scheduler.wakes(0);
     assert_eq!(scheduler.cfs(0), before);
-    // The task counts while it is runnable.
+    // A sleeping task does not count.
     scheduler.sleeps(0);
     scheduler.run([NONE; 3], 1000 * MS);
     assert_eq!(scheduler.cfs(0), 0);

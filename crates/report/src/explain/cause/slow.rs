@@ -151,9 +151,10 @@ fn kind(facts: &Facts<'_>, cpu: usize, ran: &Ran) -> Reason {
     reason.decided(decided).better(better.cpu)
 }
 
-/// The cause of the loss of `response`, if an idle CPU would have saved half of it. The thread may use this CPU, which
-/// is no slower than the CPUs on which the thread ran, and which idled for long enough to do all of the thread's work.
-/// While the thread ran on a CPU that is as fast, the idle CPU was of no use. `chain` has the events of that time.
+/// The cause of the loss of `response`, if an idle CPU would have saved at least half of it. The thread may use this
+/// CPU, which is no slower than the CPUs on which the thread ran, and which idled for long enough to do all of the
+/// thread's work. While the thread ran on a CPU that is as fast, the idle CPU was of no use. `chain` has the events of
+/// that time.
 pub fn left(machine: &Machine, response: &Response, chain: &Chain, reports: bool) -> Option<Cause> {
     let facts = Facts::of_response(machine, response, chain, reports);
     let fastest = response.ran.keys().map(|&cpu| facts.speed(cpu)).max()?;

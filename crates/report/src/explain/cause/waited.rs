@@ -66,7 +66,7 @@ fn awaited(facts: &Facts<'_>) -> Option<usize> {
         })
 }
 
-/// The reason if no scheduler was loaded for half of the wait.
+/// The reason if for at least half of the wait no scheduler was loaded.
 fn restarted(facts: &Facts<'_>, cpu: Option<usize>, ahead: &[Share]) -> Option<Reason> {
     let ns = facts.chain.wait.ns();
     if facts.chain.unloaded_ns < ns.div_ceil(2) {
@@ -224,7 +224,7 @@ fn affinity(
     Some(Reason::new(Kind::Affinity, Some(cpu), text).better(first))
 }
 
-/// The waker, if it kept the CPU that the thread waited for busy for half of the wait.
+/// The waker, if it ran for at least half of the wait on the CPU that the thread waited for.
 fn waker_ran<'a>(facts: &Facts<'a>, ahead: &'a [Share]) -> Option<&'a Share> {
     let by = facts.chain.steps.iter().find_map(|step| match &step.what {
         What::Woken { by, .. } => by.as_deref(),
