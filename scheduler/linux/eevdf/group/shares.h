@@ -8,7 +8,7 @@
  *	                      load_avg of the group elsewhere + load
  *
  * calc_group_shares() of Linux 7.3, where n is the number of CPUs or, if smaller, that of the group's runnable
- *tasks; before Linux 7.3, n was 1 (cgroup_mode).
+ * tasks; before Linux 7.3, n was 1 (cgroup_mode).
  */
 #ifndef __EQUIPOISE_SHARES_H
 #define __EQUIPOISE_SHARES_H
