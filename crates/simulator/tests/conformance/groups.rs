@@ -255,8 +255,8 @@ fn the_charge_for_a_turn_is_kept() {
     }
 }
 
-/// A heavy thread that runs for 50 us each 5 ms divides its group anew each time. Its loops once waited as if they
-/// weighed a tenth, and the group got 4.2 of 10 s.
+/// A heavy thread that runs for 50 us every 5 ms changes the weights of its group's other threads each time. The
+/// group's loops once waited as if they had a tenth of their weight, and the group got 4.2 of 10 s.
 #[test]
 fn short_runs_of_a_heavy_thread_do_not_cost_its_group_the_share() {
     let helper = r#""helper": { "taskgroup": "/session", "loop": -1, "priority": -11, "run": 50,
@@ -290,7 +290,7 @@ fn a_quota_is_kept() {
         assert_shares(&shares(cpus, 5, &json), &[("limited", expected)]);
         let others = loops("others", "/others", cpus as u32);
         let json = format!(r#"{}, "tasks": {{ {limited}, {others} }}"#, max(quota));
-        // By its weight, the group gets half of all CPUs.
+        // By its weight, the group gets at most half of all CPUs.
         let limited = expected.min(cpus as f64 / 2.0);
         assert_shares(
             &shares(cpus, 5, &json),

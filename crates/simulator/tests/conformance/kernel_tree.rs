@@ -25,7 +25,7 @@ fn linux_source(kernel: Kernel) -> Option<PathBuf> {
         .find(|tree| tree.join("tools/sched_ext/scx_simple.bpf.c").is_file())
 }
 
-/// Compiles `file` of the tree of `kernel` for it, if there is a tree.
+/// Compiles `file` of the source tree of `kernel` for that kernel, if there is a tree.
 fn from_tree(kernel: Kernel, file: &str) -> Option<Object> {
     let Some(tree) = linux_source(kernel) else {
         eprintln!(
