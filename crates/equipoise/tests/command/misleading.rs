@@ -122,7 +122,7 @@ fn a_mean_per_loop_does_not_reward_starvation() {
     for goal in ["Throughput: ", "Fairness: "] {
         assert!(line(&said, goal).contains("lifo is worst"), "{said}");
     }
-    // The loops of each are in the table of all threads.
+    // A table of all threads has the time from which each stalled thread did not run.
     let all = compare("tc2", &load, &[&more[..], &["--all"]].concat());
     has!(all, "did not run from ms on");
 }
@@ -160,7 +160,7 @@ fn energy_is_for_the_same_work() {
     assert!(for_work < less - 5.0, "{for_work} {less}");
 }
 
-/// One thread plays audio. It takes more energy under schedutil, and not without frequencies.
+/// One thread plays audio. It takes more energy under schedutil than under cfs, but not if schedutil sets no frequencies.
 #[test]
 fn a_reason_for_energy_is_tested_by_a_run_without_it() {
     let more = ["-p", "cfs", "-p", "schedutil", "--runs", "3"];

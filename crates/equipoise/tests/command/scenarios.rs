@@ -37,7 +37,7 @@ fn a_heavy_thread_among_light_ones_is_as_fast_as_alone() {
     }
 }
 
-/// A thread that runs for 1 ms of every 16 gets less than its share beside eight loops on two CPUs, which lose
+/// A thread that runs for 1 ms of every 16 asks for less than its share beside eight loops on two CPUs, which lose
 /// little if it comes first.
 #[test]
 fn a_thread_of_short_runs_does_not_wait_for_loops() {

@@ -122,7 +122,7 @@ fn never_dispatched(facts: &Facts<'_>) -> Option<Reason> {
     Some(reason.detail(refused(first)).detail(more).better(first.cpu))
 }
 
-/// The reason if the CPU for which the thread waited was idle.
+/// The reason if the CPU for which the thread waited was idle for at least half of the wait.
 fn idle_cpu(facts: &Facts<'_>, cpu: usize, better: Option<&Idled>) -> Option<Reason> {
     let ns = facts.chain.wait.ns();
     let idled = facts.chain.idled.iter().find(|idled| idled.cpu == cpu)?;
@@ -152,7 +152,8 @@ fn idle_cpu(facts: &Facts<'_>, cpu: usize, better: Option<&Idled>) -> Option<Rea
     Some(reason.detail(refused(idled)).detail(also).better(cpu))
 }
 
-/// The reason if real-time or deadline threads had the CPU, and the thread had no higher priority than they.
+/// The reason if real-time or deadline threads had the CPU for at least half of the wait, and the thread had no higher
+/// priority than they.
 fn real_time(
     facts: &Facts<'_>,
     cpu: usize,
@@ -192,7 +193,7 @@ fn real_time(
     Some(reason)
 }
 
-/// The reason if the CPUs that the thread may use were busy while other CPUs idled.
+/// The reason if only CPUs that the thread may not use idled for at least half of the wait.
 fn affinity(
     facts: &Facts<'_>,
     cpu: usize,
@@ -242,7 +243,8 @@ fn crowd(facts: &Facts<'_>) -> Option<String> {
     (others > 0).then(|| counted(others, "other thread waited", "other threads waited"))
 }
 
-/// The reason if a CPU that the thread may use idled while the thread waited for another CPU.
+/// The reason if a CPU that the thread may use, other than the CPU for which it waited, idled for at least half of the
+/// wait.
 fn idle_elsewhere(
     facts: &Facts<'_>,
     cpu: Option<usize>,
