@@ -354,8 +354,8 @@ fn a_task_is_not_protected_after_its_slice() {
     assert!(cpu.is_over());
 }
 
-/// In Linux 7.3 a waiting task with a shorter slice limits the protection of the running task to that slice. In Linux
-/// 6.12 the running task is protected until its deadline.
+/// If a task with a shorter slice waits, Linux 7.3 protects the running task only until it has had its share. Linux
+/// 6.12 protects the running task until its deadline.
 #[test]
 fn a_shorter_slice_that_waits_shortens_the_protection() {
     let mut slices = [0; TASKS];
