@@ -141,8 +141,8 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 
 /*
  * @p, which wakes up, found no idle CPU: it waits near @cpu, or a CPU stops for it. Returns the CPU to which it
- * goes. If @p is worth a CPU, it gets, at once, the CPU of a task that is not. Any other task goes through the
- * queue, so that the first waiting task gets the CPU.
+ * goes. If @p is worth a CPU, it gets, at once, the CPU of a task that is not, if one is found. Otherwise @p goes
+ * through the queue, so that the first waiting task gets the CPU.
  */
 __noinline u32 wait_or_preempt(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu,
 			       bool sync, u64 enq_flags)

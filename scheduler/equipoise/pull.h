@@ -255,10 +255,10 @@ static __always_inline u64 others_keep(const struct cpu_state *this)
 }
 
 /*
- * The next cluster to whose tasks @p, which runs on @this, may have to give way: one with waiting
- * tasks, one with slower CPUs, or its own if other CPUs there keep tasks. NULL if there is none. A tick looks at
- * one cluster at most, because reading the queues of other caches takes microseconds (2 % of all time on 160 CPUs
- * of eight nodes when each tick read all of them).
+ * The next cluster to whose tasks @p, which runs on @this, may have to give way: another one with waiting tasks or
+ * with slower CPUs, or any one, its own included, where other CPUs keep tasks. NULL if there is none. A tick looks
+ * at one cluster at most, because reading the queues of other caches takes microseconds (2 % of all time on 160
+ * CPUs of eight nodes when each tick read all of them).
  */
 static __always_inline struct cluster *next_to_compare(struct task_struct *p, struct cpu_state *this)
 {

@@ -299,8 +299,9 @@ fn a_quota_is_kept() {
     }
 }
 
-/// A loop that may run for a quarter of the time does so at the highest frequency: its quota makes it wait, and it
-/// needs no less of a CPU for that. (A thread that a timer wakes up has no higher frequency for other reasons.)
+/// A loop whose quota is a quarter of a CPU runs at the highest frequency: it waits because of its quota, not because
+/// it needs only a part of a CPU. (A timer wakes it, so its frequency is not raised because another thread woke or
+/// created it.)
 #[test]
 fn a_quota_does_not_lower_the_frequency() {
     let json = r#""taskgroups": { "/limited": { "cpu.max": "25000 100000" } },
