@@ -111,7 +111,7 @@ fn kind(facts: &Facts<'_>, cpu: usize, ran: &Ran) -> Reason {
             .decided(placed)
             .better(other);
     }
-    // A CPU counts if it idled for a tenth of the time that the thread ran.
+    // A CPU counts if it idled for at least a tenth of the time that the thread ran.
     let idled = facts.idled(ran.ns.min(ns) / 10, |other| may.contains(&other));
     let gain = |idled: &&&Idled| {
         (
@@ -282,7 +282,7 @@ fn shared(facts: &Facts<'_>, cpu: usize, ran: &Ran) -> Reason {
     others.retain(|share| share.pid != facts.chain.wait.pid);
     others.sort_by_key(|share| u64::MAX - share.ns);
     let placed = facts.placed(cpu);
-    // A core is idle while all of its hardware threads are idle.
+    // A core was idle for at most the shortest idle time of its hardware threads.
     let idle_ns = |cpu: usize| {
         let threads = facts.machine.siblings(cpu);
         let idle = threads.iter().map(|it| {
