@@ -73,8 +73,8 @@
  * ---------------------------------------------
  *
  * The setting `prefer` chooses what comes first: time, work per energy, or power. Under `power`, long-running tasks
- * are packed into few cores and caches. Each CPU requests the frequency that its utilization needs, or the highest
- * one if a task waits for the CPU or for its running task.
+ * are packed into few cores and caches. Each CPU requests the frequency that its utilization needs or, except under
+ * `power`, the highest one if a task waits for the CPU or for its running task.
  *
  * 8. Control groups and higher classes (share.bpf.h, throttle.bpf.h, held.h)
  * --------------------------------------------------------------------------
