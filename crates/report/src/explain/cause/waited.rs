@@ -332,7 +332,7 @@ fn verdict<'a>(facts: &Facts<'a>) -> Option<&'a Made> {
     facts.decisions().find(is_verdict)
 }
 
-/// The reason if threads with more weight ran, and no CPU was idle.
+/// The reason, if no CPU idled for long, and threads with more weight ran on `cpu` for at least half of the wait.
 fn weight(facts: &Facts<'_>, cpu: usize, ahead: &[Share]) -> Option<Reason> {
     let heavier: Vec<Share> = ahead
         .iter()
@@ -378,7 +378,8 @@ fn weight(facts: &Facts<'_>, cpu: usize, ahead: &[Share]) -> Option<Reason> {
     Some(reason.detail(by(said)).detail(Some(meanwhile)))
 }
 
-/// The reason if the thread has stopped running, although the threads that ran on its CPU have no more weight.
+/// The reason if the thread has stopped running, although the threads that ran on `cpu`, for at least half of the wait,
+/// have no more weight.
 fn starved(facts: &Facts<'_>, cpu: usize, ahead: &[Share]) -> Option<Reason> {
     if !facts.chain.wait.is_stall() {
         return None;
@@ -410,7 +411,7 @@ fn by(said: Option<&Made>) -> Option<String> {
     said.map(|made| format!("{}: {}", made.what, made.why))
 }
 
-/// Says in words that the CPUs that the thread may use were busy.
+/// Says in words that the CPUs that the thread may use were busy, or idled for too short a time.
 fn no_idle(facts: &Facts<'_>) -> String {
     let allowed = facts.idled(1, |cpu| facts.allowed.contains(cpu));
     let idle: u64 = allowed.iter().map(|idled| idled.ns).sum();
