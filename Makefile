@@ -134,8 +134,9 @@ SEED := 1
 properties:
 	PROPTEST_CASES=$(CASES) PROPTEST_RNG_SEED=$(SEED) PROPERTY=$(PROPERTY) cargo test $(CARGO_FLAGS) --release -p equipoise-simulator --test conformance -- --ignored --nocapture fairness
 
-# Counts the instructions of a switch in guests, by function, and writes docs/costs.md; `make cost COST="--peers
-# --kernel 7.3.4 eevdf equipoise:equipoise scx_flash"` measures others.
+# Counts the instructions of a switch in guests, by part of the scheduler and by function, and writes
+# docs/costs.md. `make cost COST=--peers` also measures the published schedulers, and writes
+# docs/costs-of-peers.md.
 cost:
 	python3 -m tools.cost $(COST)
 

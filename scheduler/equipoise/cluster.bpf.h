@@ -63,7 +63,8 @@ struct cluster {
 	/* The CPUs that a higher scheduling class has, by their slots. */
 	u64 taken;
 	/*
-	 * At the last tick here, a CPU ran clearly slower than it requested: cores boost less while others boost.
+	 * At the last tick here, a CPU ran clearly below the highest frequency, although it requested that: cores
+	 * boost less while others boost.
 	 */
 	bool held_back;
 	/* The weight that one CPU is worth (level.h), and the time of the last update, in ns. */

@@ -125,8 +125,9 @@ static __always_inline void follow(const struct task_struct *p, struct task_stat
 #define GREATER_PCT 105
 
 /*
- * Checks at a tick whether @cpu runs slower than it requests: a core boosts less while other cores
- * boost. If there is no other cluster of the same kind to move to, the answer does not matter.
+ * Checks at a tick whether @cpu runs clearly below the highest frequency, although it requests that: a core boosts
+ * less while other cores boost. The answer matters only to spreads() (idle.h), where all CPUs are alike and there
+ * are several clusters.
  */
 static __always_inline void note_boost(u32 cpu)
 {

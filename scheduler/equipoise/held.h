@@ -135,7 +135,7 @@ __noinline bool take_this(u64 dsq, s32 pid, u32 cpu)
 	return false;
 }
 
-/* @p waits for @cpu, or near it: wakes an idle CPU for it. Returns false if it may use none. */
+/* @p waits for @cpu, or near it: wakes an idle CPU for it. Returns false if it is not bound and there is none. */
 __noinline bool call_for(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu)
 {
 	s32 idle;

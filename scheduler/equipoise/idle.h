@@ -33,7 +33,7 @@ static __always_inline u64 idle_of(const struct cluster *c, bool cores)
 
 /*
  * Claims one of @idle, the idle CPUs of @cluster, for @p: @prev_cpu if it is among them. Returns -1 if @p may use
- * none, or if other CPUs claim them first.
+ * none, or if another CPU claims the chosen one first. (A task that is bound to some CPUs tries all of them.)
  */
 __noinline s32 claim_of(struct task_struct *p __arg_trusted, const struct task_state *t __arg_nonnull, u32 cluster,
 			u32 prev_cpu, u64 idle)

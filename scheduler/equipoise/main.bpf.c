@@ -73,8 +73,8 @@
  * ---------------------------------------------
  *
  * The setting `prefer` chooses what comes first: time, work per energy, or power. Under `power`, long-running tasks
- * are packed into few cores and caches. Each CPU requests the frequency that its utilization needs, or the highest
- * one if a task waits for the CPU or for its running task.
+ * are packed into few cores and caches. Each CPU requests the frequency that its utilization needs or, except under
+ * `power`, the highest one if a task waits for the CPU or for its running task.
  *
  * 8. Control groups and higher classes (share.bpf.h, throttle.bpf.h, held.h)
  * --------------------------------------------------------------------------
@@ -141,8 +141,8 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 
 /*
  * @p, which wakes up, found no idle CPU: it waits near @cpu, or a CPU stops for it. Returns the CPU to which it
- * goes. If @p is worth a CPU, it gets, at once, the CPU of a task that is not. Any other task goes through the
- * queue, so that the first waiting task gets the CPU.
+ * goes. If @p is worth a CPU, it gets, at once, the CPU of a task that is not, if one is found. Otherwise @p goes
+ * through the queue, so that the first waiting task gets the CPU.
  */
 __noinline u32 wait_or_preempt(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu,
 			       bool sync, u64 enq_flags)

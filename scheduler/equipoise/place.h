@@ -273,7 +273,7 @@ __noinline u64 deadline_of(const struct task_state *t __arg_nonnull, u64 request
 	return (s64)(deadline - now) > (s64)most ? now + most : deadline;
 }
 
-/* Sets the deadline by which queues order @p, which has had @done ns of what it asks for. */
+/* Sets the deadline by which queues order @p, which has already received @done ns of its request. */
 static __always_inline void set_deadline(struct task_struct *p, struct task_state *t, u64 done)
 {
 	u64 request = request_of(p, t);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Chooses the CPU that a waking task may preempt: one whose task has a deadline that is later by more than the
- * price of a stop.
+ * price of a stop or, if the waking task is worth a CPU, one whose task is not.
  */
 #ifndef __EQUIPOISE_PREEMPT_H
 #define __EQUIPOISE_PREEMPT_H

@@ -255,10 +255,10 @@ static __always_inline u64 others_keep(const struct cpu_state *this)
 }
 
 /*
- * The next cluster to whose tasks @p, which runs on @this, may have to give way: one with waiting
- * tasks, one with slower CPUs, or its own if other CPUs there keep tasks. NULL if there is none. A tick looks at
- * one cluster at most, because reading the queues of other caches takes microseconds (2 % of all time on 160 CPUs
- * of eight nodes when each tick read all of them).
+ * The next cluster to whose tasks @p, which runs on @this, may have to give way: another one with waiting tasks or
+ * with slower CPUs, or any one, its own included, where other CPUs keep tasks. NULL if there is none. A tick looks
+ * at one cluster at most, because reading the queues of other caches takes microseconds (2 % of all time on 160
+ * CPUs of eight nodes when each tick read all of them).
  */
 static __always_inline struct cluster *next_to_compare(struct task_struct *p, struct cpu_state *this)
 {
@@ -382,9 +382,9 @@ enum evened {
 /*
  * Does @t, which runs on @cpu with @progress, stop for a task behind it that waits in @dsq, a queue of the cluster
  * that the CPU compares? For a task that one CPU of another cluster keeps, @t stops only if the tasks bound there
- * weigh more, relative to the speed of their CPU, than those here. For a task that any CPU there may take, @t
- * continues if it has had no more than is fair there, or if the load there is not larger: progress lags, so all
- * CPUs would take tasks until theirs is crowded.
+ * weigh more, relative to the speed of their CPU, than those bound here or, if @t is not bound, than @t. For a task
+ * that any CPU there may take, @t continues if it has had no more than is fair there, or if the load there is not
+ * larger: progress lags, so all CPUs would take tasks until theirs is crowded.
  */
 static __always_inline bool gives_way(const struct task_state *t, u64 progress, u32 cpu, u64 dsq)
 {

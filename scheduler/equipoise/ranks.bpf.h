@@ -7,9 +7,9 @@
 #include "cluster.bpf.h"
 
 /*
- * If a frequency limit changes by less than this, in 1024ths of a CPU's capacity, and does not end, the clusters
- * are not ranked anew: the 5 % from which the kernel's fair class treats two capacities as different
- * (capacity_greater()).
+ * The smallest change of a frequency limit after which the clusters are ranked anew, in 1024ths of a CPU's
+ * capacity; the end of a limit always counts. It is 5 %, as in the kernel's fair class, which treats capacities
+ * with a smaller difference as equal (capacity_greater()).
  */
 #define LIMIT_STEP 52
 

@@ -59,7 +59,8 @@ __noinline bool call_idle(u32 cpu)
 
 /*
  * Tasks wait here although CPUs are idle: no CPU is notified of a task that is queued just as a CPU becomes idle,
- * or that waits for one CPU alone. If no idle CPU may run any of them, @p itself moves to an idle CPU.
+ * or that waits for one CPU alone. If no idle CPU is found that may run one of them, @p itself moves to an idle
+ * CPU.
  */
 static __always_inline bool makes_room(struct task_struct *p, u32 cpu)
 {

@@ -138,9 +138,9 @@ static __always_inline void announce(const struct task_state *t, u32 cpu)
 }
 
 /*
- * Puts @p, which is about to wait, on a clock near @cpu, at the time @now. Returns the CPU for which it waits: if
- * it is bound to some CPUs of the cluster, the one whose bound tasks weigh least. A waiting task is worth less than
- * a CPU, so its weight counts in full.
+ * Puts @p, which is about to wait, on a clock near @cpu, at the time @now. Returns the CPU for which @p waits: @cpu
+ * or, if @p is bound to some CPUs of the cluster, the CPU among these whose other bound tasks weigh least. A
+ * waiting task is worth less than a CPU, so its weight counts in full.
  */
 __noinline u32 place(struct task_struct *p __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu, u64 now)
 {

@@ -20,8 +20,8 @@ impl Found {
 }
 
 /// Does the kernel of the computer at `root` account interrupt time separately from task time
-/// (`CONFIG_IRQ_TIME_ACCOUNTING`)? `None` if neither its command line nor its configuration says
-/// so. Distributions install the configuration of their kernels in one of these places.
+/// (`CONFIG_IRQ_TIME_ACCOUNTING`)? `None` if the command line does not turn it off and the kernel's
+/// configuration cannot be read. Distributions install the configuration in one of these places.
 fn irq_time_accounting(root: &Path) -> Option<bool> {
     let read = |name: &str| folder::read(&root.join(name)).ok();
     let options = read("proc/cmdline").unwrap_or_default();

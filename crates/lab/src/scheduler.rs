@@ -53,10 +53,10 @@ impl Scheduler {
         })
     }
 
-    /// Any sched_ext scheduler in C, under the name that it gives itself (`ops.name`). `sources` are its files; errors
-    /// name the first file. Headers are also searched for in the folders `include`. A scheduler that Linux would refuse
-    /// to load is an error: a licence that is not GPL-compatible, an invalid name, or a function that the newest
-    /// simulated kernel lacks.
+    /// Any sched_ext scheduler in C, under the name that it gives itself (`ops.name`). `sources` are its files; an
+    /// error about the whole scheduler names the first of them. Headers are also searched for in the folders `include`.
+    /// A scheduler that Linux would refuse to load is an error: a licence that is not GPL-compatible, an invalid name,
+    /// or a function that the newest simulated kernel lacks.
     pub fn foreign(sources: &[&Path], include: &[&Path]) -> Result<Scheduler, Box<BadInput>> {
         Scheduler::foreign_in(sources, include, Kernel::default())
     }

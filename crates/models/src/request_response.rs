@@ -2,9 +2,9 @@
 //! loopback TCP, and UnixBench's and perf's pipes.
 //!
 //! A client writes a request, its server reads the request and writes a reply, and the client reads the reply and
-//! begins again, for a given time. The result is the total number of requests per second. The model follows netperf
-//! 2.4's `nettest_bsd.c` (`send_tcp_rr()`), and tbench 4's `sockio.c` and `tbench_srv.c`. In both, each client has a
-//! server process of its own.
+//! begins again, for a given time. The result is the total number of requests per second. For netperf and tbench, the
+//! model follows netperf 2.4's `nettest_bsd.c` (`send_tcp_rr()`), and tbench 4's `sockio.c` and `tbench_srv.c`. In
+//! both, each client has a server process of its own.
 
 use crate::benchmark::{Benchmark, Model, param};
 use machine::Machine;

@@ -1,5 +1,5 @@
-//! A throughput load after SPECjbb2005: warehouses, each a thread that makes transactions without a
-//! pause. Each thread allocates memory. When the heap is full, the threads stop, and the same
+//! A throughput load after SPECjbb2005: warehouses, each a thread that executes transactions without
+//! a pause. Each thread allocates memory. When the heap is full, the threads stop, and the same
 //! number of collectors, all woken at once, clear the heap.
 //!
 //! The model has only the properties that matter to scheduling: busy threads and bursts of wakeups.

@@ -364,7 +364,7 @@ mod tests {
         assert!(setup.compile().starts_with(b"\x7fELF"));
         mode(&setup.path(OBJECTS), 0o700);
         assert_eq!(setup.compile(), MARK);
-        // A cache of another user, which only root can make.
+        // Only root can make a cache of another user.
         let owned = |path: &Path, by| std::os::unix::fs::chown(path, Some(by), None).is_ok();
         if owned(&setup.path(OBJECTS), 65534) {
             assert!(setup.compile().starts_with(b"\x7fELF"));

@@ -66,9 +66,9 @@ impl Object {
         Object::compile_all(&[source], &[], Kernel::default())
     }
 
-    /// Compiles `sources`, the files of one scheduler, for `kernel`. Messages name the first file. Headers are searched
-    /// next to the sources, among the simulated kernel's headers, and in the folders `include`, in this order. Using a
-    /// feature that `kernel` lacks is an error.
+    /// Compiles `sources`, the files of one scheduler, for `kernel`. An error about the whole scheduler names the first
+    /// file. Headers are searched next to the sources, among the simulated kernel's headers, and in the folders
+    /// `include`, in this order. Using a feature that `kernel` lacks is an error.
     pub fn compile_all(
         sources: &[&Path],
         include: &[&Path],

@@ -75,7 +75,7 @@ pub struct Told<'a> {
 
 /// A page without a title that has the verdict, the tables and the charts of `findings`.
 pub fn results(findings: &Results<'_>, shown: Shown, told: Told<'_>) -> Page {
-    // Omit a measure without a sample in any run.
+    // Omit the measures that have no sample.
     let rows: Vec<&Finding<'_>> = findings
         .rows
         .iter()

@@ -67,7 +67,7 @@ pub(super) struct Cluster {
     pub core: String,
     /// A description of the CPUs, such as `capacity 606 of 1441, 208-1200 MHz`.
     pub what: String,
-    /// The first CPU of each core, and the number of its CPUs.
+    /// The CPUs of each core.
     pub cores: Vec<Vec<usize>>,
 }
 

@@ -479,7 +479,7 @@ pub enum Error {
     /// The process of the run ended early. The message is complete.
     #[error("{0}")]
     Fault(String),
-    /// The scheduler's object does not fit the configuration.
+    /// The scheduler's object cannot be loaded, or does not fit the configuration.
     #[error(transparent)]
     Object(#[from] native::Error),
 }

@@ -349,7 +349,7 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 		llc_of(cpu)->has_idle_cores = true;
 }
 
-/* A higher class takes the CPU, whose waiting tasks must stay where other CPUs can pull them. */
+/* A higher class takes the CPU. The tasks in its local queue go back to queues from which other CPUs can pull. */
 void BPF_STRUCT_OPS(equipoise_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
 	scx_bpf_reenqueue_local();

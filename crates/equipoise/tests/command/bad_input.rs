@@ -464,7 +464,7 @@ fn gaps_of_a_machine_file_are_warnings_and_errors_if_strict() {
     has!(said, "m.tml: No such file");
 }
 
-/// A file of another kind is said to be that.
+/// The message about a file of another kind says of which kind it is.
 #[test]
 fn a_file_of_another_kind_is_named() {
     let root = crate::common::root();

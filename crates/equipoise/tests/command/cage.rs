@@ -87,7 +87,7 @@ fn its_process_has_nothing() {
         Some(fields[3]),
         own.rsplit_once(") ").unwrap().1.split(' ').nth(3)
     );
-    // Only two pipes and the object file are open.
+    // Only pipes and the object file are open.
     for entry in fs::read_dir(file("fd")).unwrap().flatten() {
         let leads = fs::read_link(entry.path()).unwrap();
         let leads = leads.to_str().unwrap();

@@ -89,7 +89,7 @@ fn work_of_low_priority_delays_a_service() {
     assert!(idle.max(nice) < 1.05 * alone, "{:?}", times("equipoise"));
 }
 
-/// A published scheduler is a column. One queue for 128 CPUs is a tenth as fast as the queues of Linux.
+/// A published scheduler is a column. One queue for 128 CPUs is less than a tenth as fast as the queues of Linux.
 #[test]
 fn the_scheduler_complained_about_is_a_column() {
     let row = "loops, 128 pairs";

@@ -29,8 +29,8 @@ fn a_task_that_sleeps_a_lot_waits_for_a_slice_at_most() {
 }
 
 /// A wakeup from another CPU next to a lone task makes that task's CPU set the timer for the end of the
-/// slice. The interrupt for that preempts no task. If the wakeup does not preempt, the end of the slice or
-/// the tick does, up to 1.4 ms later.
+/// slice. The interrupt for that preempts no task. If the wakeup does not preempt, the end of the slice does,
+/// at most 1.4 ms later, or the tick, at most 4 ms later.
 #[test]
 fn an_interrupt_that_sets_the_slices_timer_preempts_nobody() {
     let result = run(

@@ -220,7 +220,7 @@ fn pairs_do_not_hold_up_others() {
         "equipoise",
     );
     let work = mean(&result, "work");
-    // Its share is a ninth of two CPUs for 2 s, about half a second.
+    // The loop's share is a ninth of two CPUs for 2 s: 0.44 s.
     assert!(work > 0.35, "{work} s");
 }
 

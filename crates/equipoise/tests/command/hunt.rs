@@ -60,7 +60,7 @@ fn hunts_that_are_impossible_are_one_line() {
             "the power of machine `smp-2` is not known",
         ),
         (&["--load", "nothing.json"], "nothing.json"),
-        // These are said before the hunt, which takes ten minutes.
+        // These messages come before the hunt, which takes ten minutes.
         (
             &["--file", "nothing/x.json"],
             "nothing/x.json: no such folder",
@@ -153,8 +153,8 @@ fn shell(line: &str, folder: &Path) -> String {
     text(&output.stdout)
 }
 
-/// A thread that never runs stalls; it does not take a thousand times as long. The line with the reason
-/// can be typed.
+/// The result for a thread that never runs is a stall, not a factor of a thousand. The printed command that explains
+/// it can be typed.
 #[test]
 fn it_says_which_thread_stalls_since_when_and_how_to_see_why() {
     let body = "if (p->scx.weight >= 100)

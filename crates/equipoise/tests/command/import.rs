@@ -199,8 +199,8 @@ fn every_form_of_a_trace_is_the_same() {
     }
 }
 
-/// trace-cmd prints the fields of Linux's events by their names with -R, and as it likes without. Neither has the
-/// flags of interrupts.
+/// With -R, trace-cmd prints the fields of Linux's events by name; without -R, it formats them itself. Neither report
+/// has the flags of interrupts.
 #[test]
 fn both_reports_of_a_real_trace_are_the_same() {
     let folder = tempfile::tempdir().unwrap();

@@ -40,7 +40,7 @@ fn threads_have_cores_of_their_own_on_the_largest_machine() {
         "compare --machine {machine} --workload {workload} --runs 1 --json {policies}"
     ));
     let results = compared["results"].as_array().unwrap();
-    // 4 ms of work, and 1 ms for its wakeup: beside another thread it takes 6.4 ms.
+    // A response has 4 ms of work, and 1 ms is allowed for its wakeup. Beside another thread the work takes 6.4 ms.
     let p99s = results
         .iter()
         .filter(|result| result["metric"] == "busy/response")

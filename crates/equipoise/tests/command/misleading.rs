@@ -122,7 +122,7 @@ fn a_mean_per_loop_does_not_reward_starvation() {
     for goal in ["Throughput: ", "Fairness: "] {
         assert!(line(&said, goal).contains("lifo is worst"), "{said}");
     }
-    // The loops of each are in the table of all threads.
+    // A table of all threads has the time from which each stalled thread did not run.
     let all = compare("tc2", &load, &[&more[..], &["--all"]].concat());
     has!(all, "did not run from ms on");
 }
@@ -160,7 +160,8 @@ fn energy_is_for_the_same_work() {
     assert!(for_work < less - 5.0, "{for_work} {less}");
 }
 
-/// One thread plays audio. It takes more energy under schedutil, and not without frequencies.
+/// One thread plays audio. It takes more energy under schedutil than under cfs, but not if schedutil sets no
+/// frequencies.
 #[test]
 fn a_reason_for_energy_is_tested_by_a_run_without_it() {
     let more = ["-p", "cfs", "-p", "schedutil", "--runs", "3"];
@@ -456,8 +457,8 @@ fn runs_without_noise_are_no_certainty() {
     assert!(!noisy.contains(says) && noisy.contains(" ± "), "{noisy}");
 }
 
-/// Exact runs of pools of spinners are all the same sequence of events. With noise, no interval claims
-/// that they were independent.
+/// Exact runs of pools of spinners are nearly the same sequence of events. With the noise of a machine, all runs
+/// differ, and by more than exact runs do.
 #[test]
 fn a_load_without_noise_of_its_own_has_that_of_a_machine() {
     let pool = |nr: u32| {

@@ -37,7 +37,7 @@ fn a_heavy_thread_among_light_ones_is_as_fast_as_alone() {
     }
 }
 
-/// A thread that runs for 1 ms of every 16 gets less than its share beside eight loops on two CPUs, which lose
+/// A thread that runs for 1 ms of every 16 asks for less than its share beside eight loops on two CPUs, which lose
 /// little if it comes first.
 #[test]
 fn a_thread_of_short_runs_does_not_wait_for_loops() {
@@ -134,8 +134,8 @@ fn equal_threads_have_equal_parts_however_light_they_are() {
     }
 }
 
-/// A kernel thread of a CPU to which many loops are pinned gets its turn there, although all of
-/// these loops are behind the tasks of other CPUs.
+/// A thread that is bound to a CPU, as kernel threads are, gets its turn beside many loops that are bound to the same
+/// CPU, although all of these loops are behind the tasks of other CPUs.
 #[test]
 fn a_crowd_that_is_pinned_keeps_nobody_waiting() {
     let tasks = r#""pinned": { "instance": 30, "cpus": [0], "loop": -1, "run": 100000 },

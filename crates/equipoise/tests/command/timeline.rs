@@ -66,7 +66,7 @@ fn a_heavy_thread_leaves_capped_cpus_in_linux() {
     );
 }
 
-/// Half of the work is done before the cap, half after it; with the cap gone the fast CPUs count again.
+/// The cap comes at once or after half of the work, and stays or goes; once it is gone, the fast CPUs count again.
 #[test]
 fn equipoise_ranks_cpus_by_what_their_limits_leave() {
     let cap = |from: u32, until: u32| {

@@ -354,8 +354,8 @@ fn a_task_is_not_protected_after_its_slice() {
     assert!(cpu.is_over());
 }
 
-/// In Linux 7.3 a waiting task with a shorter slice ends the protection of the running one, which then has had its
-/// share. In Linux 6.12 it is protected until its deadline.
+/// If a task with a shorter slice waits, Linux 7.3 protects the running task only until it has had its share. Linux
+/// 6.12 protects the running task until its deadline.
 #[test]
 fn a_shorter_slice_that_waits_shortens_the_protection() {
     let mut slices = [0; TASKS];
@@ -449,8 +449,8 @@ fn lag_is_bounded() {
     assert!((longest as f64) < 3.0 * SLICE, "{longest}");
 }
 
-/// Tasks of nice 0 with these slices, in ns. Tasks 0 and 1 have run for a while. Now task 1 sleeps, and task 0 has
-/// begun a slice.
+/// Tasks of nice 0, of which tasks 0 and 1 have these slices, in ns, and have run. Task 1 sleeps, and task 0 has begun
+/// another slice.
 fn beside_a_loop(slices: [u64; 2]) -> Cpu {
     let mut all = [0; TASKS];
     all[..2].copy_from_slice(&slices);

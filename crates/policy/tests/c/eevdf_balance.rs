@@ -325,7 +325,8 @@ fn a_wakeup_goes_where_it_is_idle() {
     assert_eq!(smp.call("near", [5, 1, 100]), 5);
     assert_eq!(smp.call("near", [0, 4, 100]), 5);
     assert_eq!(smp.call("near", [0, 6, 100]), 3);
-    // An interrupt on an idle CPU does not pull a task from the task's own idle CPU; a waker that exits does.
+    // An interrupt on an idle CPU does not pull a task from the task's own idle CPU. A synchronous waker that runs
+    // alone pulls a task from a busy CPU.
     assert_eq!(smp.call("by_idle", [3, 5, 0]), 5);
     assert_eq!(smp.call("by_idle", [3, 0, 0]), 3);
     assert_eq!(smp.call("by_idle", [0, 1, 1]), 0);

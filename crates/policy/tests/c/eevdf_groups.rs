@@ -1,6 +1,6 @@
 //! `eevdf`'s task groups: the scheduler's own C, compiled and called, on two CPUs whose tasks wake up, run, sleep and
 //! move between CPUs and groups at random. After each step, weights and counts must equal their definition, computed
-//! here from the tree; and in the long run, CPU time must be divided by them.
+//! here from the tree. In the long run, CPU time must be divided in proportion to the weights.
 
 use crate::common;
 use libloading::{Library, Symbol};
@@ -41,7 +41,7 @@ static struct equipoise_kernel kernel = {
 	.iter_dsq_destroy = ends, .dispatch_from_dsq = move, .consume = consume, .cpuperf = cpuperf, .kick_cpu = kick,
 };
 
-/* Starts with groups 1 to @nr, each of which is below an earlier one, and tasks in them. */
+/* Starts with groups 1 to @nr, each of which is below the root (0) or an earlier group, and with all tasks asleep. */
 void start(u32 nr, const u32 *parent, const u32 *weight, const u32 *idle, const u32 *in, const s32 *nice)
 {
 	equipoise_kernel = &kernel;
@@ -216,7 +216,7 @@ struct task look_at_task(u32 i)
 			       se->idle_policy, se->weight, se->h_weight };
 }
 
-/* The root's weight of entities on @cpu. Below, the weight in EEVDF's sums, and the root's counts of tasks. */
+/* Of the root on @cpu: the weight of its entities, the weight in EEVDF's sums, and its counts of tasks. */
 u64 root_weight(u32 cpu) { return rq_of(cpu)->queue.load_weight + rq_of(cpu)->group_load; }
 u64 eevdf_weight(u32 cpu) { return rq_of(cpu)->queue.load_weight; }
 u32 root_tasks(u32 cpu) { return rq_of(cpu)->nr_running; }

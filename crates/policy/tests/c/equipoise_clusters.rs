@@ -221,7 +221,7 @@ fn a_tick_takes_nothing_from_one_that_is_behind() {
     }
 }
 
-/// A task does not stop either for a task that waits where fewer tasks wait, because that task will catch up.
+/// A task does not stop either for a task that waits where the load is no larger, because that task will catch up.
 #[test]
 fn a_tick_takes_nothing_from_a_smaller_load() {
     for (own, expected) in [(0, true), (1, false), (2, false)] {

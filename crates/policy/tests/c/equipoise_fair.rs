@@ -111,8 +111,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..200)
 }
 
-/// The clock's weight is the sum of the weights of all entities, and their lags sum to zero, whatever the
-/// entities do.
+/// The clock's weight is the sum of the weights of its entities and of the sleepers that still owe time, and the lags
+/// of these sum to zero, whatever the entities do.
 #[test]
 fn the_lags_of_a_queue_sum_to_zero() {
     let fair = Fair::new();
@@ -169,8 +169,8 @@ fn what_a_task_is_given_the_others_lose() {
     );
 }
 
-/// Two tasks that run in turn, each only while the other sleeps, and a loop that waits: the loop is owed half of the
-/// work that the two do. When sleepers' debts did not count, the loop was owed nothing and never ran.
+/// Two tasks that run in turn, each only while the other sleeps, and a loop that waits: the loop is owed about
+/// half of the work that the two do. When sleepers' debts did not count, the loop was owed nothing and never ran.
 #[test]
 fn two_tasks_that_run_in_turn_owe_a_loop_its_share() {
     let fair = Fair::new();

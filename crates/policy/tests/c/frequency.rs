@@ -110,7 +110,8 @@ struct Used {
     bw_dl: u32,
 }
 
-/// sugov_get_util() as in the posting, for a CPU of `max`. `counts` says whether other classes than the fair one count.
+/// sugov_get_util() as in the posting, for a CPU of `max`. `counts` says whether the utilization by real-time tasks,
+/// deadline tasks and interrupts counts.
 fn sugov_get_util(max: u64, counts: bool, used: &Used) -> u64 {
     let [fair, rt, dl, irq] = used.utils.map(u64::from);
     let (rt, dl, irq) = if counts { (rt, dl, irq) } else { (0, 0, 0) };

@@ -157,7 +157,7 @@ fn a_clock_that_is_behind_changes_nothing() {
 }
 
 /// The decayed load of a task that wakes up on CPU 1. The load was 512 when the task went to sleep on CPU 0, and CPU
-/// 0's last event was this many ms later.
+/// 0's last event was `known` periods of 1024 us later.
 #[test]
 fn a_sleep_that_the_old_runqueue_does_not_know_of_does_not_count() {
     let library = compile(
@@ -188,7 +188,7 @@ fn a_sleep_that_the_old_runqueue_does_not_know_of_does_not_count() {
     }
 }
 
-/// The C side reads every table that `globals` lays out, and finds the right description of tc2.
+/// The C side reads the tables that `globals` lays out, and finds the right description of tc2.
 #[test]
 fn tables_mean_the_same_to_c() {
     let library = compile(

@@ -175,8 +175,7 @@ fn a_small_cpu_s_time_counts_less() {
 fn a_new_task_counts_half_of_what_is_left() {
     let scheduler = Scheduler::new();
     for (task, (cpu, load, expected)) in [
-        // First there is no other task; then there is one that counts half; then the task is light
-        // among heavy tasks.
+        // On CPU 0 there is first no task, then one, then two. On CPU 2, which has half the capacity, there is none.
         (0, 0, 512),
         (0, 1024, 512 + 256),
         (0, 3 * 1024, 768 + 128),
@@ -224,7 +223,7 @@ fn a_long_sleep_does_not_make_a_task_light() {
     scheduler.sleeps(0);
     scheduler.wakes(0);
     assert_eq!(scheduler.cfs(0), before);
-    // The task counts while it is runnable.
+    // A sleeping task does not count.
     scheduler.sleeps(0);
     scheduler.run([NONE; 3], 1000 * MS);
     assert_eq!(scheduler.cfs(0), 0);

@@ -5,7 +5,7 @@ use libloading::Library;
 
 const MS: u64 = 1_000_000;
 
-/// Priorities, as the kernel's `p->prio`: of the stop class, of `SCHED_FIFO` 99, and of a normal task.
+/// Priorities, as in the kernel's `p->prio`: that of the stop class and of `SCHED_FIFO` 99, and that of a normal task.
 const HIGHEST: i32 = 0;
 const NORMAL: i32 = 120;
 

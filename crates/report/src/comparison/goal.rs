@@ -125,9 +125,9 @@ pub(super) fn of_goal(findings: &Results<'_>, deciding: &Deciding<'_>) -> Table 
 /// The largest number of rows of a table that has no folded rows.
 const MOST_SHOWN: usize = 4;
 
-/// The schedulers in the order of rows. A few schedulers stay in the given order. If there are more than [`MOST_SHOWN`]
-/// schedulers, the first list has the baseline and then the best schedulers for the goal; the second list has the
-/// schedulers that another scheduler beats.
+/// The schedulers in the order of rows. At most [`MOST_SHOWN`] schedulers, and schedulers of which none beats another,
+/// stay in the given order. Otherwise the first list has the baseline and then the best schedulers for the goal; the
+/// second list has the other schedulers that another scheduler beats.
 pub(super) fn by_goal(schedulers: Vec<usize>, verdict: &GoalVerdict) -> (Vec<usize>, Vec<usize>) {
     if schedulers.len() <= MOST_SHOWN || !verdict.tells_apart() {
         return (schedulers, Vec::new());
@@ -150,7 +150,8 @@ pub(super) fn distinct(findings: &Results<'_>) -> impl Iterator<Item = usize> + 
     (0..same_as.len()).filter(move |&index| same_as[index].is_none())
 }
 
-/// Did threads complete more units of a measure's work under one scheduler than under another?
+/// Did threads complete clearly more units of a measure's work (by [`LEAST_WORK_PCT`]) under one scheduler than under
+/// another?
 pub(super) fn differs_in_work(row: &Finding<'_>) -> bool {
     if !row.measure.counts_work() {
         return false;

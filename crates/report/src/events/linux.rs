@@ -74,7 +74,7 @@ impl<F: Format> Linux<F> {
         self.record(cpu, Tracepoint::Capacity { cpu, orig, curr });
     }
 
-    /// Records the events that time alone causes before `now`: CPUs entering idle states, and ticks.
+    /// Records the events that time alone causes up to `now`: CPUs entering idle states, and ticks.
     fn pass(&mut self, now: u64) {
         loop {
             let due = self.next_tick.min(self.next_idle);

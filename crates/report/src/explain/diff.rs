@@ -96,7 +96,8 @@ impl Difference<'_> {
         }
     }
 
-    /// The time drawn, in ns: both responses and the deadlines in them, with a margin.
+    /// The time drawn, in ns: both responses and the whole of the first period in them, up to [`MOST_PERIODS`] periods,
+    /// with a margin.
     fn shown(&self, runs: [&FirstRun; 2]) -> (u64, u64) {
         let name = &self.sides[0].response.name;
         let responses = self.sides.iter().map(|side| &side.response);

@@ -37,7 +37,8 @@ impl Missed {
 
     /// The cause of the miss, given the cause of the largest loss in the period, if there is one.
     pub fn cause(&self, of_loss: Option<Cause>) -> Cause {
-        // The loss is the cause only if the deadline would have been met without the loss and without earlier work.
+        // The loss is the cause only if the deadline would have been met without the loss and without the delay before
+        // the response, and if the loss is the larger of the two, or made the period late by itself.
         let (lost, behind) = (self.lost_ns(), self.behind_ns());
         let is_behind = lost < behind && lost < self.late_ns();
         let of_loss = of_loss.filter(|_| lost + behind >= self.late_ns() && !is_behind);

@@ -12,7 +12,7 @@ pub struct Period {
     pub policy: String,
     /// Does the scheduler record its decisions?
     pub decisions: bool,
-    /// The response, from the wakeup until the thread slept.
+    /// The response, from the wakeup until the thread slept, or its part that is a period.
     pub response: Response,
     /// The events of the whole response.
     pub whole: Chain,

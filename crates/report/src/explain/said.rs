@@ -2,7 +2,7 @@
 
 /// The length of a task's `comm`, without the final NUL.
 const COMM_LEN: usize = 15;
-/// The number of lines kept for one wait.
+/// The largest number of lines kept for one wait.
 pub const MOST_SAID: usize = 20;
 
 /// Does `line` contain the thread's name, as in `comm`, or its pid as a word?

@@ -16,7 +16,7 @@ pub struct Wait {
     pub after: After,
     /// The time when the wait began, in ns.
     pub from: u64,
-    /// The time when the thread runs, in ns.
+    /// The time when the thread runs or, if the wait is `open`, when the run ends, in ns.
     pub to: u64,
     /// Did the thread not run until the end of the run?
     pub open: bool,

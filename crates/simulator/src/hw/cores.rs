@@ -15,7 +15,7 @@ pub struct Cores {
     opps: Vec<Vec<(u32, u32)>>,
     /// The number of CPUs of the host, if the CPUs are virtual.
     host: Option<u32>,
-    /// The part of a host's CPU that each busy CPU has, where [`FULL`] is a whole CPU.
+    /// The share of a host CPU that each busy CPU gets; [`FULL`] is a whole CPU.
     share: u32,
 }
 

@@ -442,8 +442,8 @@ impl Meters {
         }
     }
 
-    /// The times when `cpu`'s parts enter their next idle states if their CPUs stay idle, in ns. Each time is returned
-    /// once, because otherwise each event would schedule three more events.
+    /// The times, in ns, when the core, cluster and package of `cpu` enter their next idle states if all their CPUs
+    /// stay idle. Each time is returned once, because otherwise each event would schedule three more events.
     pub fn next_idle_states(&mut self, cpu: usize) -> impl Iterator<Item = u64> {
         let groups = self.threads[cpu].groups.into_iter();
         groups.filter_map(|index| {

@@ -173,7 +173,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Moves the tasks of `cpu` to other CPUs (`balance_push()`).
+    /// Moves the runnable tasks of `cpu` to other CPUs (`balance_push()`).
     fn vacate(&mut self, cpu: usize) {
         let prev = self.cpus[cpu].curr;
         if let Some(prev) = prev {

@@ -35,7 +35,8 @@ pub struct Dsq {
     sequence: u64,
     /// The queue's lock, on a machine that describes the costs of locks.
     pub lock: Lock,
-    /// The CPUs that have read the queue's cache line since the line was last changed, on such a machine.
+    /// The CPUs that have read the queue's cache line since its last change, on a machine that describes the costs of
+    /// locks.
     pub readers: CpuMask,
 }
 
@@ -168,7 +169,7 @@ impl OnDsq {
         OnDsq(1 + cpu as u32)
     }
 
-    /// The CPU of a local queue.
+    /// The CPU of a local queue; `None` for other queues.
     #[inline]
     pub fn cpu(self) -> Option<usize> {
         match self.0 {

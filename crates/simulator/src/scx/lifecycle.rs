@@ -170,9 +170,10 @@ impl Kernel<'_> {
         })
     }
 
-    /// Stops a scheduler that has stalled when the workload's time is over. A scheduler that leaves tasks waiting for
-    /// half of that time while their CPUs hardly work has stalled, even if the time is too short for the watchdog. If
-    /// these CPUs did other work, the run has results, which include the waiting tasks.
+    /// Stops a scheduler that has stalled when the workload's time is over, even if that time is too short for the
+    /// watchdog. The scheduler has stalled if at the end a task has waited for at least half of the time, and none of
+    /// the CPUs that the task may use did more than little work. If one of these CPUs did other work, the run has
+    /// results, which include the waiting task.
     pub fn check_dispatched(&mut self) {
         let ran = |task: &TaskPtr| task.abi.se.sum_exec_runtime.get() > 0;
         let now = self.now();

@@ -470,8 +470,8 @@ fn sched_ext_takes_the_place_of_the_fair_class() {
         at("stopping") - at("running")
     };
     let workload = tasks(|| [bound("a", 1, [run_for(1), sleep_for(1), run_for(1)])]);
-    // A scheduler without costs of callbacks stands for the kernel's fair class, and pays its
-    // costs.
+    // If callbacks have no costs, a switch costs as much as under the kernel's fair class. If they have costs,
+    // sched_ext's 1 us and these costs take the place of the fair class's 4 us.
     let as_measured = run(&measured, &workload, &scheduler(EVERYTHING, OPS));
     assert_eq!(until_done(as_measured), MS + 5000);
     assert_eq!(

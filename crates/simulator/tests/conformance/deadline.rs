@@ -88,8 +88,9 @@ fn the_server_gives_the_others_a_part_beside_a_real_time_hog() {
     }
 }
 
-/// Linux's fair class has a server in both kernels. In 7.3 a CPU that idled first, for 0.8 s, begins a new period with
-/// the task; in 6.12 the period goes on, so the task gets its first budget when that period ends.
+/// Linux's fair class has a server in both kernels. If the CPU was idle for 0.8 s before the task came, the server
+/// begins a new period with the task in 7.3; in 6.12 the old period goes on, so the task gets its first budget when
+/// that period ends.
 #[test]
 fn fair_tasks_are_served_in_both_kernels() {
     for (kernel, policy, idle_ms, expected) in [

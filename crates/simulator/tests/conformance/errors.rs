@@ -151,7 +151,7 @@ fn a_lost_task_is_a_stall() {
     let workload = tasks(|| ["a", "b"].map(|name| bound(name, 0, [run_for(60_000)])));
     let (reason, message) = exit_of(&machine(1), &workload, &scheduler(text, &ops(5000)));
     assert_eq!(reason, "runnable task stall");
-    // The watchdog checks every 2.5 s.
+    // The watchdog checks at intervals of half the timeout.
     assert_eq!(message, "b[1002] failed to run for 7.500s");
     let (_, message) = exit_of(&machine(1), &workload, &scheduler(text, &ops(0)));
     assert_eq!(
@@ -468,7 +468,7 @@ fn a_task_that_idle_cpus_do_not_run_is_a_stall_after_three_seconds() {
     assert!(rest.ends_with(end), "{message}");
 }
 
-/// The rest of the workload runs, and the run ends before the watchdog checks.
+/// Only the shell is dispatched, and the run ends before the watchdog checks.
 #[test]
 fn tasks_that_are_never_dispatched_are_a_stall_in_a_short_run() {
     let lose = scheduler(

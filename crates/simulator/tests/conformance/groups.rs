@@ -255,8 +255,8 @@ fn the_charge_for_a_turn_is_kept() {
     }
 }
 
-/// A heavy thread that runs for 50 us each 5 ms divides its group anew each time. Its loops once waited as if they
-/// weighed a tenth, and the group got 4.2 of 10 s.
+/// A heavy thread that runs for 50 us every 5 ms changes the weights of its group's other threads each time. The
+/// group's loops once waited as if they had a tenth of their weight, and the group got 4.2 of 10 s.
 #[test]
 fn short_runs_of_a_heavy_thread_do_not_cost_its_group_the_share() {
     let helper = r#""helper": { "taskgroup": "/session", "loop": -1, "priority": -11, "run": 50,
@@ -290,7 +290,7 @@ fn a_quota_is_kept() {
         assert_shares(&shares(cpus, 5, &json), &[("limited", expected)]);
         let others = loops("others", "/others", cpus as u32);
         let json = format!(r#"{}, "tasks": {{ {limited}, {others} }}"#, max(quota));
-        // By its weight, the group gets half of all CPUs.
+        // By its weight, the group gets at most half of all CPUs.
         let limited = expected.min(cpus as f64 / 2.0);
         assert_shares(
             &shares(cpus, 5, &json),
@@ -299,8 +299,9 @@ fn a_quota_is_kept() {
     }
 }
 
-/// A loop that may run for a quarter of the time does so at the highest frequency: its quota makes it wait, and it
-/// needs no less of a CPU for that. (A thread that a timer wakes up has no higher frequency for other reasons.)
+/// A loop whose quota is a quarter of a CPU runs at the highest frequency: it waits because of its quota, not because
+/// it needs only a part of a CPU. (A timer wakes it, so its frequency is not raised because another thread woke or
+/// created it.)
 #[test]
 fn a_quota_does_not_lower_the_frequency() {
     let json = r#""taskgroups": { "/limited": { "cpu.max": "25000 100000" } },

@@ -243,7 +243,7 @@ fn clusters_of_one_cpu_are_balanced_too() {
             .map(|(_, at)| at)
             .collect::<Vec<u64>>()
     };
-    // Both tasks end at the same time. Without balancing, one of them would have run at 37 % of the other's speed.
+    // Both tasks end at nearly the same time. Without balancing, one would have run at 37 % of the other's speed.
     let [first, second] = ends("hperf")[..] else {
         panic!("two hogs")
     };

@@ -25,7 +25,7 @@ fn linux_source(kernel: Kernel) -> Option<PathBuf> {
         .find(|tree| tree.join("tools/sched_ext/scx_simple.bpf.c").is_file())
 }
 
-/// Compiles `file` of the tree of `kernel` for it, if there is a tree.
+/// Compiles `file` of the source tree of `kernel` for that kernel, if there is a tree.
 fn from_tree(kernel: Kernel, file: &str) -> Option<Object> {
     let Some(tree) = linux_source(kernel) else {
         eprintln!(
@@ -205,7 +205,7 @@ fn example_schedulers_of_today_run() {
         "stat_select_idle_cpu",
     ];
     let sdt = passes(&example("scx_sdt").unwrap(), &[], &counters);
-    // These are eleven tasks, twenty children, and the shell.
+    // The 32 tasks are eleven tasks, twenty children, and the shell.
     assert!(sdt[..2] == [32, 32] && sdt[2] > 0 && sdt[3] > 0, "{sdt:?}");
 }
 
@@ -352,7 +352,7 @@ fn every_task_is_initialised_enabled_disabled_and_exited() {
         "enable_cnt",
         "disable_cnt",
     ];
-    // These are eleven tasks, twenty children, and the shell, which existed before.
+    // The 32 tasks are eleven tasks, twenty children, and the shell, which existed before the scheduler was loaded.
     assert_eq!(passes(&counting, &[], &read)[..3], [32, 31, 1]);
     let ended = passes(&counting, &[], &read);
     // The counters are read when the scheduler has been disabled.

@@ -88,7 +88,7 @@ fn polling_ends_when_the_word_is_written_or_time_is_up() {
 
 #[test]
 fn a_preempted_poller_notices_when_it_runs_again() {
-    // Both threads are bound to CPU 1. The poller is preempted for the other's 60 ms, during which the word is written.
+    // Both threads are bound to CPU 1. The word is written while the other thread has the CPU for a slice.
     let times = done(&machine(2), |times| {
         vec![
             noting("poller", 1, times, vec![poll(1000)]),

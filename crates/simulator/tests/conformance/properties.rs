@@ -54,8 +54,9 @@ static GLOBAL_FIFO: LazyLock<Object> =
 static VTIME_SCHEDULER: LazyLock<Object> =
     LazyLock::new(|| crate::support::scheduler(VTIME, VTIME_OPS));
 
-/// The promise of all policies but the packing one, for tasks that may run anywhere: an idle CPU balances at least
-/// every 2 ms for each CPU of its widest domain (here at most 64), and at a tick (at most 10 ms apart).
+/// The promise of all policies but the packing one, for tasks that may run anywhere. The balancing interval of an idle
+/// CPU is at most 2 ms times the number of CPUs of its widest domain (here at most 64), and an idle CPU balances at a
+/// tick (at most 10 ms apart).
 const BALANCED: Check = Check::work_conserving((2 * 64 + 2 * 10) * MS);
 /// Tasks of a packing policy must spread again, which takes another round.
 const RESPREAD: Check = Check::work_conserving(2 * (2 * 64 + 2 * 10) * MS);

@@ -67,7 +67,7 @@ fn the_utilization_of_a_burst_decays_where_only_a_deadline_task_runs() {
 
 #[test]
 fn the_utilization_of_a_burst_decays_where_a_fair_task_sleeps_through_every_tick() {
-    // The task runs for a tenth of each tick of 4 ms.
+    // The task does 0.1 ms of work in each tick of 4 ms.
     let workload = tasks(|| [burst(), bound("short", 0, jobs(500, MS / 10, 4))]);
     for policy in ["schedutil-cfs", "schedutil"] {
         assert!(last(policy, &workload) < 500_000, "{policy}");

@@ -127,7 +127,7 @@ pub fn sleep_for(ms: u64) -> Op {
     Op::Sleep { ns: ms * MS }
 }
 
-/// The start of each scheduler: `note(what, p, number)` writes a line that [`Ran::log`] returns.
+/// The start of each scheduler: `note(what, p, number)` writes a line that [`Ran::lines`] returns.
 /// Only tasks of the workload are recorded, and not the shell that starts them.
 const PROLOGUE: &str = r#"
 #include <scx/common.bpf.h>
@@ -364,7 +364,7 @@ pub fn run_policy(
     )
 }
 
-/// Like [`run_policy`], with another check or none. `equipoise` always checks its own invariants.
+/// Like [`run_policy`], with another check or none. The policies of `equipoise` always check their own invariants.
 pub fn run_checked(
     name: &str,
     machine: &Machine,

@@ -19,9 +19,9 @@ const WRITE_WORK: u64 = 500;
 
 /// The work of an access to a byte by `memrun`, which is an iteration of its loop, in ns; the value is an assumption.
 const BYTE_WORK: u64 = 1;
-/// For each of the first, the second and the last level of cache, the largest buffer in bytes that fits it, and the
-/// time in ns in which `memrun` follows a pointer in such a buffer: the cache's latency. The values are assumptions, in
-/// the range of a mobile processor; caches are not simulated.
+/// For each of the first, the second and the last level of cache, the size in bytes of the largest buffer that fits
+/// into it, and the time in ns in which `memrun` follows a pointer in such a buffer: the cache's latency. The values
+/// are assumptions, in the range of a mobile processor; caches are not simulated.
 const CHASE_WORK: [(u64, u64); 3] = [(32 << 10, 2), (512 << 10, 5), (8 << 20, 15)];
 /// The time in which `memrun` follows a pointer in a larger buffer, in ns: the latency of memory.
 const MEMORY_WORK: u64 = 80;

@@ -36,7 +36,7 @@ static __always_inline bool move_gains_throughput(const struct domain_stats *sds
 	return pwr_move / SCHED_POWER_SCALE > pwr_now / SCHED_POWER_SCALE;
 }
 
-/* Decides whether to move a task although the imbalance is less than a task. */
+/* Decides whether to move a task although the imbalance is less than the load of a task. */
 static __always_inline void fix_small_imbalance(struct balance_env *env)
 {
 	struct domain_stats *sds = &env->sds;

@@ -209,7 +209,7 @@ static __noinline void place_forked(struct fair_entity *se, u32 cpu, u64 now)
 }
 
 /*
- * Is @curr so far ahead that @se should run? Returns 1 if @curr is that far ahead, 0 if it is ahead by less than a
+ * Is @curr so far ahead that @se should run? Returns 1 if @curr is that far ahead, 0 if it is ahead by at most a
  * wakeup granularity in virtual time of @se, and -1 if it is not ahead.
  */
 static __always_inline int wakeup_preempt_entity(u64 curr, u64 se, u32 weight, u32 inv_weight)

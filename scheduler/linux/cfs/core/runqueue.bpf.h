@@ -94,8 +94,8 @@ struct fair_rq {
 	u64 avg_idle;
 
 	/*
-	 * Set to 1 by a CPU that requests the running task for push_cpu. Only the CPU that changed the field from 0
-	 * may do so.
+	 * Set to 1 by a CPU that requests a task for push_cpu. Only the CPU that changed the field from 0 to 1 may
+	 * set push_cpu and push_pid.
 	 */
 	u32 active_balance;
 	/* The running task, if it is to move to exec_cpu because it starts another program. */

@@ -35,8 +35,10 @@ static __always_inline bool is_same(struct group_pick a, struct group_pick b)
 	return a.pid == b.pid && a.group == b.group;
 }
 
-/* Is @one, an entity of the queue of @group, the task @pid, which is in the group @in, or does it have that task
- * below? */
+/*
+ * Is @one the task @pid, or a group that contains it? @one is an entity of the queue of @group, and @pid is in the
+ * group @in.
+ */
 static __always_inline bool leads_to(struct group_pick one, u32 group, s32 pid, u32 in)
 {
 	if (!pid)

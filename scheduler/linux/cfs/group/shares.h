@@ -27,7 +27,10 @@ static __always_inline void subtract(u64 *from, u64 load)
 	*from = *from > load ? *from - load : 0;
 }
 
-/* Decays the load of sleepers in the queue of @group until @now, and adds changes to the group's sum. */
+/*
+ * Decays the load of sleepers in the queue of @group until @now, and adds the change of the queue's load to the
+ * group's sum if it is more than an eighth, or if @force.
+ */
 static __always_inline void update_blocked_load(u32 group, struct group_rq *grq, u64 now, bool force)
 {
 	u64 periods = decay_periods(now), decays = periods - grq->last_decay;

@@ -56,7 +56,7 @@ __noinline bool can_migrate_task(struct task_struct *p __arg_trusted, struct bal
 {
 	const struct fair_entity *se = entity_of(p);
 
-	/* A task bound to its CPU, as the kernel's own threads are, stays there. */
+	/* A kernel thread that is bound to its CPU stays there. */
 	if (!se || is_per_cpu_kthread(p))
 		return false;
 	if (any_group_is_limited() && se->group &&
@@ -248,8 +248,8 @@ static __always_inline void balance_failed(struct balance_env *env)
 }
 
 /*
- * Does dst_cpu balance for its group? The CPU that balances is the first idle one, preferably of an idle core, or
- * the first CPU if none is idle.
+ * Does dst_cpu balance for its group? A newly idle CPU does, unless it has got a task. Otherwise the first idle CPU
+ * balances, preferably that of an idle core, or the first CPU if none is idle.
  */
 __noinline bool should_we_balance(const struct balance_env *env __arg_nonnull)
 {
@@ -377,7 +377,7 @@ static __always_inline u64 domain_interval(const struct domain *sd, const struct
 
 /*
  * Updates the estimate of the cost of newidle balancing in a domain, where it took @cost ns. The estimate falls by
- * 1 % per second. Returns true if it fell now.
+ * about 1 % per second. Returns true if it fell now.
  */
 static __always_inline bool update_newidle_cost(struct domain_state *ds, u64 cost, u64 jiffies)
 {

@@ -72,11 +72,13 @@ struct balance_env {
 	struct group_stats local;
 	struct group_stats busiest;
 	struct group_stats sgs;
-	/* The sums over the domain. */
+	/* The sums over the domain, and its average load (total_load relative to total_capacity) where it is
+	 * needed. */
 	u64 total_load;
 	u64 total_capacity;
 	u64 avg_load;
 	u64 sum_util;
+	/* Whether tasks should spread over the groups (SD_PREFER_SIBLING of the busiest group). */
 	bool prefer_sibling;
 	/* The CPU to pull from, the busiest of its group, or -1; and that CPU's load and capacity. */
 	s32 busiest_queue;

@@ -29,7 +29,10 @@ static __always_inline s64 sibling_imbalance(const struct balance_env *env)
 	return imbalance;
 }
 
-/* Computes the imbalance if the local group has room: fills that group, or equalizes the numbers of idle CPUs. */
+/*
+ * Computes the imbalance if the local group has room: fills that group, or equalizes the numbers of tasks or of
+ * idle CPUs.
+ */
 static __always_inline void fill_spare(struct balance_env *env)
 {
 	struct group_stats *local = &env->local, *busiest = &env->busiest;

@@ -47,7 +47,7 @@ struct domain_state {
 	/* The balance interval, in ms. */
 	u32 balance_interval;
 	u32 nr_balance_failed;
-	/* The cost of newidle balancing in the domain, in ns, and the time when it was last lowered, in jiffies. */
+	/* The cost of newidle balancing in the domain, in ns, and the time when it last changed, in jiffies. */
 	u64 max_newidle_lb_cost;
 	u64 last_decay_max_lb_cost;
 	/* The number of attempts, the number of successes, and their ratio in 1024ths. */

@@ -7,8 +7,8 @@
  *	weight = n * shares * ──────────────────────────────────────	load = max(current weight, load_avg)
  *	                      load_avg of the group elsewhere + load
  *
- * calc_group_shares() of Linux 7.3, where n is the number of CPUs or, if smaller, that of the group's tasks; before
- * Linux 7.3, n was 1 (cgroup_mode).
+ * calc_group_shares() of Linux 7.3, where n is the number of CPUs or, if smaller, that of the group's runnable
+ * tasks; before Linux 7.3, n was 1 (cgroup_mode).
  */
 #ifndef __EQUIPOISE_SHARES_H
 #define __EQUIPOISE_SHARES_H
@@ -16,7 +16,7 @@
 #include "../../../weight.h"
 #include "load_avg.h"
 
-/* The average number of the group's tasks, at least one: tg_tasks(). */
+/* The average number of the group's runnable tasks, rounded down, but at least one: tg_tasks(). */
 static __always_inline u64 tg_tasks(const struct fair_group *tg)
 {
 	s64 nr = tg->runnable_avg / SCHED_POWER_SCALE;

@@ -128,7 +128,7 @@ __noinline s32 select_idle_smt(struct task_struct *p __arg_trusted, u32 cpu)
 	return found;
 }
 
-/* The lowest domain of @cpu with CPUs of every capacity, plus 1; 0 if there is none. */
+/* The level, plus 1, of the lowest domain of @cpu with CPUs of every capacity; 0 if there is none. */
 static __always_inline u32 asym_levels(u32 cpu)
 {
 	u32 found = 0;

@@ -194,8 +194,9 @@ __noinline s32 find_idlest_group(struct task_struct *p __arg_trusted, u32 cpu, u
 }
 
 /*
- * The idlest CPU of @group that @p may use: the CPU that became idle most recently or, if none is idle, the CPU
- * with the least load. If @p may use no CPU of @group, returns @this_cpu.
+ * The idlest CPU of @group that @p may use: the first CPU that has only SCHED_IDLE tasks, otherwise the CPU that
+ * became idle most recently or, if none is idle, the CPU with the least load. If @p may use no CPU of @group,
+ * returns @this_cpu.
  */
 __noinline s32 find_idlest_cpu(struct task_struct *p __arg_trusted, u32 group, u32 this_cpu)
 {

@@ -111,7 +111,7 @@ fn kind(facts: &Facts<'_>, cpu: usize, ran: &Ran) -> Reason {
             .decided(placed)
             .better(other);
     }
-    // A CPU counts if it idled for a tenth of the time that the thread ran.
+    // A CPU counts if it idled for at least a tenth of the time that the thread ran.
     let idled = facts.idled(ran.ns.min(ns) / 10, |other| may.contains(&other));
     let gain = |idled: &&&Idled| {
         (
@@ -151,9 +151,10 @@ fn kind(facts: &Facts<'_>, cpu: usize, ran: &Ran) -> Reason {
     reason.decided(decided).better(better.cpu)
 }
 
-/// The cause of the loss of `response`, if an idle CPU would have saved half of it. The thread may use this CPU, which
-/// is no slower than the CPUs on which the thread ran, and which idled for long enough to do all of the thread's work.
-/// While the thread ran on a CPU that is as fast, the idle CPU was of no use. `chain` has the events of that time.
+/// The cause of the loss of `response`, if an idle CPU would have saved at least half of it. The thread may use this
+/// CPU, which is no slower than the CPUs on which the thread ran, and which idled for long enough to do all of the
+/// thread's work. While the thread ran on a CPU that is as fast, the idle CPU was of no use. `chain` has the events of
+/// that time.
 pub fn left(machine: &Machine, response: &Response, chain: &Chain, reports: bool) -> Option<Cause> {
     let facts = Facts::of_response(machine, response, chain, reports);
     let fastest = response.ran.keys().map(|&cpu| facts.speed(cpu)).max()?;
@@ -281,7 +282,7 @@ fn shared(facts: &Facts<'_>, cpu: usize, ran: &Ran) -> Reason {
     others.retain(|share| share.pid != facts.chain.wait.pid);
     others.sort_by_key(|share| u64::MAX - share.ns);
     let placed = facts.placed(cpu);
-    // A core is idle while all of its hardware threads are idle.
+    // A core was idle for at most the shortest idle time of its hardware threads.
     let idle_ns = |cpu: usize| {
         let threads = facts.machine.siblings(cpu);
         let idle = threads.iter().map(|it| {

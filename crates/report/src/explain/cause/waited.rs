@@ -66,7 +66,7 @@ fn awaited(facts: &Facts<'_>) -> Option<usize> {
         })
 }
 
-/// The reason if no scheduler was loaded for half of the wait.
+/// The reason if for at least half of the wait no scheduler was loaded.
 fn restarted(facts: &Facts<'_>, cpu: Option<usize>, ahead: &[Share]) -> Option<Reason> {
     let ns = facts.chain.wait.ns();
     if facts.chain.unloaded_ns < ns.div_ceil(2) {
@@ -122,7 +122,7 @@ fn never_dispatched(facts: &Facts<'_>) -> Option<Reason> {
     Some(reason.detail(refused(first)).detail(more).better(first.cpu))
 }
 
-/// The reason if the CPU for which the thread waited was idle.
+/// The reason if the CPU for which the thread waited was idle for at least half of the wait.
 fn idle_cpu(facts: &Facts<'_>, cpu: usize, better: Option<&Idled>) -> Option<Reason> {
     let ns = facts.chain.wait.ns();
     let idled = facts.chain.idled.iter().find(|idled| idled.cpu == cpu)?;
@@ -152,7 +152,8 @@ fn idle_cpu(facts: &Facts<'_>, cpu: usize, better: Option<&Idled>) -> Option<Rea
     Some(reason.detail(refused(idled)).detail(also).better(cpu))
 }
 
-/// The reason if real-time or deadline threads had the CPU, and the thread had no higher priority than they.
+/// The reason if real-time or deadline threads had the CPU for at least half of the wait, and the thread had no higher
+/// priority than they.
 fn real_time(
     facts: &Facts<'_>,
     cpu: usize,
@@ -192,7 +193,7 @@ fn real_time(
     Some(reason)
 }
 
-/// The reason if the CPUs that the thread may use were busy while other CPUs idled.
+/// The reason if only CPUs that the thread may not use idled for at least half of the wait.
 fn affinity(
     facts: &Facts<'_>,
     cpu: usize,
@@ -224,7 +225,7 @@ fn affinity(
     Some(Reason::new(Kind::Affinity, Some(cpu), text).better(first))
 }
 
-/// The waker, if it kept the CPU that the thread waited for busy for half of the wait.
+/// The waker, if it ran for at least half of the wait on the CPU that the thread waited for.
 fn waker_ran<'a>(facts: &Facts<'a>, ahead: &'a [Share]) -> Option<&'a Share> {
     let by = facts.chain.steps.iter().find_map(|step| match &step.what {
         What::Woken { by, .. } => by.as_deref(),
@@ -242,7 +243,8 @@ fn crowd(facts: &Facts<'_>) -> Option<String> {
     (others > 0).then(|| counted(others, "other thread waited", "other threads waited"))
 }
 
-/// The reason if a CPU that the thread may use idled while the thread waited for another CPU.
+/// The reason if a CPU that the thread may use, other than the CPU for which it waited, idled for at least half of the
+/// wait.
 fn idle_elsewhere(
     facts: &Facts<'_>,
     cpu: Option<usize>,
@@ -330,7 +332,7 @@ fn verdict<'a>(facts: &Facts<'a>) -> Option<&'a Made> {
     facts.decisions().find(is_verdict)
 }
 
-/// The reason if threads with more weight ran, and no CPU was idle.
+/// The reason, if no CPU idled for long, and threads with more weight ran on `cpu` for at least half of the wait.
 fn weight(facts: &Facts<'_>, cpu: usize, ahead: &[Share]) -> Option<Reason> {
     let heavier: Vec<Share> = ahead
         .iter()
@@ -376,7 +378,8 @@ fn weight(facts: &Facts<'_>, cpu: usize, ahead: &[Share]) -> Option<Reason> {
     Some(reason.detail(by(said)).detail(Some(meanwhile)))
 }
 
-/// The reason if the thread has stopped running, although the threads that ran on its CPU have no more weight.
+/// The reason if the thread has stopped running, although the threads that ran on `cpu`, for at least half of the wait,
+/// have no more weight.
 fn starved(facts: &Facts<'_>, cpu: usize, ahead: &[Share]) -> Option<Reason> {
     if !facts.chain.wait.is_stall() {
         return None;
@@ -408,7 +411,7 @@ fn by(said: Option<&Made>) -> Option<String> {
     said.map(|made| format!("{}: {}", made.what, made.why))
 }
 
-/// Says in words that the CPUs that the thread may use were busy.
+/// Says in words that the CPUs that the thread may use were busy, or idled for too short a time.
 fn no_idle(facts: &Facts<'_>) -> String {
     let allowed = facts.idled(1, |cpu| facts.allowed.contains(cpu));
     let idle: u64 = allowed.iter().map(|idled| idled.ns).sum();

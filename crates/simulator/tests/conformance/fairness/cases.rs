@@ -161,8 +161,8 @@ const fn period(run: u64, period: u64) -> Task {
     }
 }
 
-/// The property test found this: the clock followed a light task, which ran while the others slept. Then all of the
-/// others were at the bound of their lag, where the clock cannot tell them apart.
+/// The property test found this: while the napping tasks slept, a light task ran, and the clock followed it. Then all
+/// other tasks were at the bound of their lag, where the clock cannot tell them apart.
 #[test]
 fn time_that_none_else_wanted_does_not_make_a_light_task_set_the_clock() {
     let tasks = [

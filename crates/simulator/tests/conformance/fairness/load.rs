@@ -276,7 +276,7 @@ pub fn run_checked(
     Ok((0..load.threads.len()).map(of).collect())
 }
 
-/// The length of a turn in ns, at most: a slice and two ticks.
+/// The greatest length of a turn, in ns: a slice and two ticks.
 pub fn turn(machine: &Machine) -> u64 {
     3 * MS + 2_000_000_000 / u64::from(machine.hz)
 }

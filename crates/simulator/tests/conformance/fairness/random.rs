@@ -81,7 +81,8 @@ pub fn alike() -> impl Strategy<Value = Machine> {
     (cpus, hz()).prop_map(|((cpus, caches), hz)| equal_cpus(cpus, caches, hz))
 }
 
-/// Machines of two to five clusters, each with CPUs of a random kind, and known heterogeneous machines.
+/// Machines of two to five clusters, the first of the fastest kind and the others of random kinds, and known
+/// heterogeneous machines.
 pub fn unlike() -> impl Strategy<Value = Machine> {
     let kind = prop::sample::select(vec![1 << 20, 7 << 17, 5 << 17, 1 << 19, 3 << 17, 1 << 18]);
     let random = (vec((1..=6usize, kind), 2..=5), hz()).prop_map(|(mut clusters, hz)| {
@@ -121,7 +122,7 @@ pub fn does() -> impl Strategy<Value = Does> {
     ]
 }
 
-/// Nice levels: any of `levels` in half of the cases, and 0 in the others.
+/// Nice levels: 0 with a probability of one half, otherwise any of `levels`.
 pub fn nice(levels: std::ops::RangeInclusive<i8>) -> impl Strategy<Value = i8> {
     prop_oneof![1 => Just(0), 1 => levels]
 }
@@ -160,7 +161,7 @@ fn some_of(cpus: usize, mask: u64) -> CpuMask {
         .collect()
 }
 
-/// As [`free`], but half of the threads may use only some of the CPUs.
+/// As [`free`], but about half of the threads may use only random CPUs.
 pub fn bound(
     machine: impl Strategy<Value = Machine>,
     does: impl Strategy<Value = Does>,

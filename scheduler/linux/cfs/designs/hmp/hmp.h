@@ -8,8 +8,8 @@
  *    fast CPU runs out of work, and when any CPU's periodic balance finds it.
  *  - A task that wakes up with a load below the down threshold goes to a slow CPU. Small tasks may be packed on the
  *    slow CPUs: the first CPU takes them until it is full.
- *  - If all fast CPUs are busy, one of them has two tasks and a slow CPU is idle, the lightest task goes to the
- *    slow CPU, provided that it gets no more than three quarters of the time that it needs.
+ *  - If all fast CPUs are busy, one of them has two or more tasks and a slow CPU is idle, the lightest of these
+ *    tasks goes to the slow CPU, provided that it gets no more than three quarters of the time that it needs.
  *  - After a task has moved between fast and slow CPUs, it may not move in the same direction again for some time.
  */
 #ifndef __EQUIPOISE_HMP_H
@@ -361,7 +361,7 @@ __noinline bool hmp_idle_pull(u32 this_cpu, u64 now)
 }
 
 /*
- * find_new_ilb(): the idle CPU that balances for the idle CPUs of @call_cpu's kind, or -1. It balances only if one
+ * find_new_ilb(): the idle CPU that balances for the idle CPUs of @call_cpu's kind, or -1. It balances only if a
  * CPU of that kind has a task too many. Among slow CPUs with packing, it balances only if a CPU without a tick is
  * full; this is the condition as Linaro shipped it.
  */

@@ -33,8 +33,8 @@ struct hperf_clock {
 struct hperf_clock hperf_clock;
 
 /*
- * Advances the clock, given the number of CPUs that had tasks since the last update and the total
- * @load of these tasks. Only one caller may do so at a time.
+ * Advances the clock, given the present numbers of CPUs with tasks and the total @load of these tasks. Only one
+ * caller may do so at a time.
  */
 static __always_inline void update_hperf_clock(u64 nr_fast, u64 nr_slow, u64 load, u64 now)
 {

@@ -197,8 +197,8 @@ static __always_inline enum hperf_imbalance is_hmp_imbalance(const struct hperf_
 }
 
 /*
- * Finds the task of @group that has spent the most time there and may use @dst_cpu. CPUs that have already been
- * asked for a task are skipped.
+ * Finds the task of @group that has spent the most time there and may use @dst_cpu, among the running and the first
+ * HPERF_MAX_TASKS waiting tasks of each CPU. CPUs that have already been asked for a task are skipped.
  */
 __noinline bool hperf_pick(struct candidate *best __arg_nonnull, u32 group, u32 dst_cpu, u64 now)
 {
@@ -290,9 +290,9 @@ __noinline bool hperf_balance(u64 now)
 }
 
 /*
- * @this_cpu has nothing to run: if it is fast, it pulls from the slow CPUs the task that has spent the most time
- * there and that no other CPU has requested. It always searches, without waiting for other CPUs that search. If two
- * CPUs find the same task, one of them cannot move it, and takes the next task.
+ * If @this_cpu is fast and has nothing to run, pulls the task that has spent the most time on the slow CPUs. Slow
+ * CPUs that have already been asked for a task are skipped. The search does not wait for the searches of other
+ * CPUs. If two CPUs find the same task, one of them cannot move it, and takes the next task.
  */
 __noinline bool hperf_idle_pull(u32 this_cpu, u64 now)
 {
