@@ -174,7 +174,7 @@ impl<'a> Found<'a> {
         };
         // Each file may have a `static` variable of this name. A loader sets the constant.
         let earlier = self.variables.get(name);
-        if !earlier.is_some_and(|earlier| self.constant(name, earlier).is_some())
+        if earlier.is_none_or(|earlier| self.constant(name, earlier).is_none())
             || self.constant(name, &variable).is_some()
         {
             self.variables.insert(name.to_owned(), variable);
