@@ -130,10 +130,7 @@ const CPUS: &str = r#"
 
     void begin(void)
     {
-        equipoise_kernel = &kernel;
-        begin_maps();
-        kernel.now = 50 * NSEC_PER_SEC;
-        allowed.bits[0] = 15;
+        begin_kernel(50 * NSEC_PER_SEC);
         clusters[0] = (struct cluster){ .clock = { .now = CLOCK, .weight = 5 << 20 }, .worth = 4 << 20, .nr_cpus = 4, .capacity = 1024, .speed = 1024,
                                         .shared_speed = 1024 };
         nr_clusters = 1;

@@ -19,10 +19,8 @@ const CLUSTERS: &str = r#"
     {
         u32 capacity[] = { capacity0, capacity1 };
 
-        equipoise_kernel = &kernel;
-        begin_maps();
-        kernel.now = 50 * NSEC_PER_SEC;
-        allowed.bits[0] = of_first.bits[0] = 15;
+        begin_kernel(50 * NSEC_PER_SEC);
+        of_first.bits[0] = 15;
         nr_clusters = 2;
         for (u32 i = 0; i < 2; i++) {
             clusters[i] = (struct cluster){ .clock = { .now = CLOCK, .weight = 2 << 20 }, .worth = 1 << 20, .nr_cpus = 2, .full_capacity = capacity[i],

@@ -45,16 +45,13 @@ const HELD: &str = r#"
 
     void begin(void)
     {
+        begin_kernel(NSEC_PER_SEC);
         kernel.tick_ns = 4 * MS;
-        kernel.now = NSEC_PER_SEC;
         kernel.timer_start = start_refill_of;
         kernel.dispatch_vtime = insert;
         kernel.dispatch_from_dsq = move;
         kernel.iter_dsq_next = next_waiting;
-        equipoise_kernel = &kernel;
-        begin_maps();
         *(struct equipoise_map **)&refills = &refill_map;
-        allowed.bits[0] = 15;
         for (u32 i = 1; i < 4; i++) {
             begin_task(&task[i], i, &allowed);
             task[i].scx.runnable_at = kernel.now / kernel.tick_ns;

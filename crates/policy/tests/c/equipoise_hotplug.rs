@@ -25,13 +25,10 @@ const HOTPLUG: &str = r#"
 
     s32 begin(void)
     {
+        begin_kernel(NSEC_PER_SEC);
         kernel.create_dsq = create;
         kernel.dispatch_vtime = insert;
         kernel.consume = consume;
-        kernel.now = NSEC_PER_SEC;
-        equipoise_kernel = &kernel;
-        begin_maps();
-        allowed.bits[0] = 15;
         pinned.bits[0] = 8;
         for (u32 cpu = 0; cpu < 3; cpu++)
             cpu_levels[cpu] = (struct cpu_levels){ .online = true, .power_orig = 1024, .thread_speed = 1024 };

@@ -43,8 +43,11 @@ pub const FOUR_CPUS: &str = r#"#include <scx/common.bpf.h>
         .iter_dsq_new = iterate, .iter_dsq_next = next, .iter_dsq_destroy = ends, .cpuperf = perf, .kick_cpu = kick,
         .reenqueue_local = reenqueue, .random = random, .timer_start = start };
 
-    static void begin_maps(void)
+    static void begin_kernel(u64 now)
     {
+        equipoise_kernel = &kernel;
+        kernel.now = now;
+        allowed.bits[0] = 15;
         *(struct equipoise_map **)&tasks = &map;
         *(struct equipoise_map **)&turn_timers = &timer_map;
     }

@@ -16,12 +16,9 @@ const LATE: &str = r#"
 
     s32 begin(void)
     {
+        begin_kernel(NSEC_PER_SEC);
         kernel.create_dsq = create;
         kernel.consume = consume;
-        kernel.now = NSEC_PER_SEC;
-        equipoise_kernel = &kernel;
-        begin_maps();
-        allowed.bits[0] = 15;
         for (u32 cpu = 0; cpu < 4; cpu++) {
             cpu_levels[cpu] = (struct cpu_levels){ .online = true, .power_orig = cpu < 2 ? 1024 : 512,
                                                   .thread_speed = 1024, .llc_id = cpu < 2 ? 0 : 2 };
