@@ -1,6 +1,7 @@
 //! Bad input: one message with the file, the line and what was expected. The crates that read a user's files share this
 //! module.
 
+use crate::words::with_article;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use cage::text::{lines, plain};
 use serde::de::DeserializeOwned;
@@ -189,12 +190,6 @@ pub fn utf8(file: &str, bytes: Vec<u8>, what: &str) -> Result<String, Box<BadInp
             format!("expected {} in UTF-8", with_article(what)),
         ))
     })
-}
-
-/// `what` with its article, which depends on how the first letter is spoken.
-fn with_article(what: &str) -> String {
-    let is_vowel = what.starts_with(['a', 'e', 'i', 'o', 'u']) || what.starts_with("rt-app");
-    format!("{} {what}", if is_vowel { "an" } else { "a" })
 }
 
 /// The bytes of `path`, which may be a binary file; otherwise as [`read`].

@@ -1,4 +1,4 @@
-//! Counts in words.
+//! Counts and nouns in words.
 
 use std::fmt::Display;
 
@@ -9,6 +9,12 @@ pub fn counted<N: Copy + Display + PartialEq + From<u8>>(
     more: &str,
 ) -> String {
     format!("{count} {}", if count == N::from(1) { one } else { more })
+}
+
+/// `what` with its article, which depends on how the first letter is spoken.
+pub(crate) fn with_article(what: &str) -> String {
+    let is_vowel = what.starts_with(['a', 'e', 'i', 'o', 'u']) || what.starts_with("rt-app");
+    format!("{} {what}", if is_vowel { "an" } else { "a" })
 }
 
 #[cfg(test)]
