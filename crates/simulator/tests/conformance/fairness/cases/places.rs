@@ -1,6 +1,8 @@
 //! Tasks that change places between CPUs of different kinds, or of different clusters.
 
 use super::*;
+use crate::fairness::load::run_checked;
+use simulator::Check;
 
 /// The property test found this: on two clusters of one CPU, one task kept one CPU forever while the other tasks shared
 /// the other CPU.
@@ -218,4 +220,41 @@ fn a_bound_task_goes_to_the_cpu_that_stops_for_it() {
     );
     let thread = got.unwrap()[0];
     assert!(thread.missed * 25 <= thread.periods, "{thread:?}");
+}
+
+/// A preempted thread that may use some CPUs of its cluster waits for one of them, so it looks for an idle CPU in other
+/// clusters, too: a tick of the CPU for which it waited looked only at the first idle CPU of each cluster, which the
+/// thread could not use.
+#[test]
+fn a_bound_thread_that_is_preempted_finds_an_idle_cpu_in_another_cluster() {
+    let on = |cpus: u64, task: Task| Task { cpus, ..task };
+    let periodic = |run: u64, period: u64| Task {
+        does: Does::Period {
+            run: run * MS,
+            period: period * MS,
+        },
+        ..spin(0)
+    };
+    let light = Task {
+        nice: 9,
+        ..nap(1_400_000, 700_000)
+    };
+    // CPU 0 idles, and CPU 1 does most of the time.
+    let tasks = [
+        on(0b0110, light),
+        on(0b0010, periodic(5, 50)),
+        on(0b0100, periodic(8, 70)),
+        on(0b1000, spin(0)),
+    ];
+    let machine = equal_cpus(2, 2, 1000);
+    let check = Check::work_conserving(2 * MS);
+    let ran = run_checked(
+        "equipoise",
+        &machine,
+        &load(&tasks),
+        1,
+        FROM..UNTIL,
+        Some(check),
+    );
+    assert!(ran.is_ok(), "{ran:?}");
 }
