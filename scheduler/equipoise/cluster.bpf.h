@@ -125,7 +125,7 @@ struct cpu_state {
 	bool arrived;
 	/* The running task called sched_yield(). */
 	bool yields;
-	/* A timer ends the turn of the running task. */
+	/* A timer ends the turn of the running task, or makes the idle CPU look for work again. */
 	bool turn_ends;
 	/* The CPU has been asked to stop for a waking task. */
 	bool asked;
@@ -206,6 +206,12 @@ static __always_inline u64 own_dsq(u32 cpu)
 static __always_inline u32 nth_of_cluster(const struct cluster *c, u32 slot)
 {
 	return c->cpu[slot & (CLUSTER_CPUS - 1)];
+}
+
+/* The slots of all CPUs of @c. */
+static __always_inline u64 slots_of(const struct cluster *c)
+{
+	return ~0ULL >> (CLUSTER_CPUS - c->nr_cpus);
 }
 
 static __always_inline bool alike(u32 a, u32 b)

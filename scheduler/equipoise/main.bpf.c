@@ -303,7 +303,7 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 	if (pull_kept(this->cluster) || (nr_clusters > 1 && pull_waiting(this->cluster)))
 		return;
 	if (unlike && !asks_for_task(request))
-		pull_running(cpu);
+		look_again(cpu, pull_running(cpu));
 	explain(nothing_waits, 0, cpu, __builtin_popcountll(waiting_clusters));
 	/* The CPU was claimed, but no task came. */
 	if (!prev)
@@ -394,6 +394,7 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 	clear_taken(this);
 	if (!idle) {
 		clear_idle(cpu);
+		this->turn_ends = false;
 		this->ran_past = 0;
 		WRITE_ONCE(this->charged_at, bpf_ktime_get_ns());
 		/*

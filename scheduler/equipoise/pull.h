@@ -126,43 +126,44 @@ static __always_inline bool ask_for_running(u32 cpu, u64 request)
 #define TWO_MOVES (100 * 1000)
 
 /*
- * The difference in speed above which a task gains more than the moves cost if it runs on a CPU of @c until
- * @back_at. (A task that should have come back will sleep for long.)
- */
-static __always_inline u64 least_gain(const struct cluster *c, u64 back_at, u64 now)
-{
-	s64 nap = back_at - now;
-
-	return nap > 0 ? (u64)TWO_MOVES * c->speed / (u64)nap : 0;
-}
-
-/*
  * @this_cpu is idle and may take no waiting task: if slower CPUs are busy, it takes over the running task that is
- * most behind there. It takes over none if that would slow down the busy sibling thread of its core, or if its own
- * task comes back soon. (If that task does not, a tick of the slower CPU offers the running one, offer_running().)
+ * most behind there, unless that would slow down the busy sibling thread of its core. If its own task usually comes
+ * back before the moves would have paid for themselves, the CPU first waits twice as long as that takes: a task
+ * that is not back by then sleeps for long. Returns the time for which the CPU waits, in ns, or 0.
  */
-__noinline bool pull_running(u32 this_cpu)
+__noinline u64 pull_running(u32 this_cpu)
 {
 	struct seen_running *best = this_seen_running();
 	struct cpu_state *this = cpu_at(this_cpu);
 	struct cluster *c = cluster_at(this->cluster);
-	u64 least;
+	s64 nap = this->back_at - bpf_ktime_get_ns();
+	u64 wait = 0;
 	int i;
 
 	if (busy_siblings(this))
-		return false;
-	least = least_gain(c, this->back_at, bpf_ktime_get_ns());
+		return 0;
 	best->pid = 0;
 	best->to = this_cpu;
 	best->progress = ~0ULL;
-	bpf_for(i, 0, nr_clusters)
-		if (is_faster(c, cluster_at(i)) && c->speed - cluster_at(i)->speed > least)
+	bpf_for(i, 0, nr_clusters) {
+		const struct cluster *other = cluster_at(i);
+		u64 pays_after;
+
+		if (!is_faster(c, other) || READ_ONCE(other->idle) == slots_of(other))
+			continue;
+		pays_after = (u64)TWO_MOVES * c->speed / (c->speed - other->speed);
+		if (nap <= 0 || nap > (s64)pays_after)
 			most_behind(best, i, true);
-	if (!best->pid || !ask_for_running(best->cpu, make_request(REQUEST_SEND, this_cpu, best->pid, 0)))
-		return false;
+		else
+			wait = 2 * pays_after;
+	}
+	if (!best->pid)
+		return wait;
+	if (!ask_for_running(best->cpu, make_request(REQUEST_SEND, this_cpu, best->pid, 0)))
+		return 0;
 	this_counters()->up_migrations++;
 	explain(faster_takes, best->pid, this_cpu, best->cpu, cluster_of(best->cpu)->capacity, c->capacity);
-	return true;
+	return 0;
 }
 
 /*
@@ -335,7 +336,7 @@ static __always_inline s32 next_of_compared(struct cpu_state *this)
 	u64 slots = others_keep(this), later;
 
 	if (!slots && !compares_own(this))
-		slots = ~0ULL >> (CLUSTER_CPUS - c->nr_cpus);
+		slots = slots_of(c);
 	if (!slots)
 		return -1;
 	later = slots & ~((2ULL << (this->compared_slot & (CLUSTER_CPUS - 1))) - 1);

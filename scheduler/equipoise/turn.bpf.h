@@ -61,7 +61,19 @@ static __always_inline void time_running(const struct task_state *t, u32 cpu, u6
 		time_turn(curr, here, ran_of(curr) + uncharged(here, now));
 }
 
-/* The callback of a CPU's timer. The running task stops, unless the turn for which the timer was set is over. */
+/* This CPU, @cpu, looks for work again if it is still idle in @ns; 0: it does not. */
+static __always_inline void look_again(u32 cpu, u64 ns)
+{
+	if (!ns)
+		return;
+	cpu_at(cpu)->turn_ends = true;
+	start_timer(&turn_timers, cpu, ns);
+}
+
+/*
+ * The callback of a CPU's timer. The running task stops, or the idle CPU looks for work, unless the turn or the
+ * idle time for which the timer was set is over.
+ */
 static int end_turn(void *timers, int *key, struct scheduler_timer *timer)
 {
 	u32 cpu = bpf_get_smp_processor_id();

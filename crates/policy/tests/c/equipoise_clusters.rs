@@ -120,7 +120,15 @@ const CLUSTERS: &str = r#"
     void is_worth(u32 cluster, u64 weight) { clusters[cluster].worth = weight; }
 
     u32 is_evened_out(u32 cpu) { return even_out(&task[cpu], &state[cpu], cpu); }
-    u32 pulls_running(u32 cpu) { return pull_running(cpu); }
+    /* Does @cpu, which finds no waiting task, ask for a running one? */
+    u32 pulls_running(u32 cpu)
+    {
+        look_again(cpu, pull_running(cpu));
+        for (u32 i = 0; i < 4; i++)
+            if (asks_for_task(cpu_at(i)->request) && request_target(cpu_at(i)->request) == cpu)
+                return true;
+        return false;
+    }
     u32 offers_running(u32 cpu) { return offer_running(&task[cpu], cpu); }
     u32 calls_idle(u32 cluster) { return call_idle(clusters[cluster].cpu[0]); }
     u32 with_waker(u32 cpu)
@@ -139,6 +147,7 @@ const CLUSTERS: &str = r#"
     void weighs(u32 i) { equipoise_set_weight(&task[i], 100); }
     void stops(u32 cpu, u32 runnable) { equipoise_stopping(&task[cpu], runnable); }
     void goes_idle(u32 cpu) { equipoise_update_idle(cpu, true); }
+    void leaves_idle(u32 cpu) { equipoise_update_idle(cpu, false); }
     u32 is_idle(u32 cpu) { return cluster_of(cpu)->idle >> cpu_at(cpu)->slot & 1; }
     void released(u32 cpu) { equipoise_cpu_release(cpu, NULL); }
     u32 takes_from(u32 cpu) { return (find_first_queue(cpu), this_first()->dsq); }
@@ -526,6 +535,27 @@ fn a_fast_cpu_waits_for_a_task_that_comes_back_soon() {
         clusters.call("idles", &[0]);
         clusters.call("passes", &[late]);
         assert_eq!(clusters.says("pulls_running", &[0]), takes, "{slow} {nap}");
+    }
+}
+
+/// If the task does not come back within twice the time after which the moves would have paid, the CPU looks again,
+/// unless it has left its idle state since.
+#[test]
+fn a_fast_cpu_whose_task_does_not_come_back_looks_again() {
+    for leaves in [false, true] {
+        let clusters = Clusters::new(1024, 512, false);
+        clusters.call("naps", &[0, 190_000]);
+        clusters.call("stops", &[0, 0]);
+        clusters.call("idles", &[0]);
+        assert!(!clusters.says("pulls_running", &[0]));
+        assert_eq!(clusters.call("timer", &[0]), 400_000);
+        if leaves {
+            clusters.call("leaves_idle", &[0]);
+        }
+        clusters.call("passes", &[400_000]);
+        clusters.call("timer_fires", &[0]);
+        assert_eq!(clusters.says("kicked", &[0]), !leaves);
+        assert!(clusters.says("pulls_running", &[0]));
     }
 }
 
