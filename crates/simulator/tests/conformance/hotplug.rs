@@ -2,7 +2,7 @@
 
 use crate::case::{case, config};
 use crate::support::{
-    MS, Recording, Script, bound, fifo, machine, run_for, scheduler, task, try_run,
+    MS, Script, bound, fifo, machine, record, run_for, scheduler, task, try_run,
 };
 use machine::{CpuMask, Level, Machine};
 use policy::Policy;
@@ -200,8 +200,7 @@ fn a_task_whose_affinity_is_broken_goes_to_the_first_cpu() {
             ..Start::default()
         });
         let ops = ".cpu_online = (void *)h_online, .cpu_offline = (void *)h_offline";
-        let (scheduler, mut trace) = (scheduler(CALLBACKS, ops), Recording::default());
-        try_run(&machine, &workload, &scheduler, &[], Some(&mut trace)).unwrap();
+        let (_, trace) = record(&machine, &workload, &scheduler(CALLBACKS, ops));
         let moves = |line: &&str| line.contains("Migrate { task: (\"a\"");
         let moved = trace.text.lines().find(moves).unwrap();
         assert!(moved.contains(&format!("to: {to}")), "{allowed:?}: {moved}");
