@@ -136,8 +136,7 @@ fn the_clock_of_tasks_stands_still_in_interrupts() {
         "{FIFO}
         void BPF_STRUCT_OPS(c_tick, struct task_struct *p)
         {{
-            struct rq *rq = bpf_per_cpu_ptr(&runqueues, 0);
-            note(\"irq\", p, rq->clock - rq->clock_task);
+            note(\"irq\", p, scx_clock_irq(scx_bpf_task_cpu(p)));
         }}"
     );
     let scheduler = scheduler(&text, "FIFO_OPS, .tick = (void *)c_tick");
