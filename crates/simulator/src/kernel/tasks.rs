@@ -250,8 +250,12 @@ impl Kernel<'_> {
                 return;
             }
             task.set_policy(policy);
+            // `__setscheduler_params()` tells the old class.
+            if was == Class::Ext {
+                kernel.weight_changed(task);
+            }
             match (was, task.class.get()) {
-                (Class::Ext, Class::Ext) => kernel.weight_changed(task),
+                (Class::Ext, Class::Ext) => {}
                 (Class::Ext, _) => kernel.disable_task(task),
                 (_, Class::Ext) => kernel.switching_to_ext(task),
                 (_, _) => {}

@@ -315,7 +315,7 @@ fn a_task_under_another_class_is_not_the_schedulers() {
     });
     let ran = run(&machine(1), &workload, &scheduler(EVERYTHING, OPS));
     assert_eq!(
-        ran.log()[..18],
+        ran.log()[..19],
         [
             "init",
             "init_task a",
@@ -326,6 +326,7 @@ fn a_task_under_another_class_is_not_the_schedulers() {
             "running a",
             "stopping a",
             "quiescent a",
+            "set_weight a",
             "disable a",
             "enable a",
             "set_weight a",
@@ -335,7 +336,8 @@ fn a_task_under_another_class_is_not_the_schedulers() {
             "stopping a",
             "quiescent a",
             "disable a"
-        ][..]
+        ][..],
+        "the scheduler hears of the new parameters before it loses the task"
     );
 }
 
