@@ -63,15 +63,15 @@ impl Kernel<'_> {
     /// Lets `task` run everywhere from now on, because none of the CPUs that it may use is online.
     #[cold]
     pub fn break_affinity(&mut self, task: TaskPtr) {
-        let counted = task.on_rq.get();
-        if counted && task.group.get() != 0 {
-            self.waste.remove(task.group.get());
+        let queued = task.on_rq.get();
+        if queued {
+            self.deactivate(task, abi::DEQ_SAVE);
         }
         self.set_allowed(task, self.machine.all_cpus());
-        if counted && task.group.get() != 0 {
-            self.waste.add(task.group.get());
-        }
         self.affinity_changed(task);
+        if queued {
+            self.activate(task, abi::ENQ_RESTORE);
+        }
         self.trace_affinity(self.this_cpu(), task);
     }
 
