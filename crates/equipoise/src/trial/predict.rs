@@ -323,7 +323,8 @@ fn culprits(pairs: &[Pair], threads: &[Pair]) -> Vec<String> {
         let own = threads.iter().filter(|it| it.scheduler == name);
         let far = |it: &Pair| it.error_pct().abs();
         let worst = own.max_by(|a, b| far(a).total_cmp(&far(b)))?;
-        let thread = worst.figure.split('/').next().unwrap_or_default();
+        let figure = &*worst.figure;
+        let thread = figure.rsplit_once('/').map_or(figure, |(thread, _)| thread);
         Some(format!(
             "Under {name} the prediction misses the latency of the thread {thread} most: measured {:.2} times that under the \
              kernel's own scheduler, predicted {:.2} times.",
@@ -408,12 +409,12 @@ mod tests {
     fn a_wrong_prediction_names_the_thread_that_differs_most() {
         let threads = [
             pair("ui/wakeup_latency_p99", 1.0, 1.1),
-            pair("io/wakeup_latency_p99", 2.0, 1.0),
+            pair("kworker/0:1/wakeup_latency_p99", 2.0, 1.0),
         ];
         assert!(culprits(&[pair("time", 1.0, 1.1)], &threads).is_empty());
         let says = culprits(&[pair("time", 1.0, 1.2)], &threads);
         assert!(
-            says[0].contains("thread io most: measured 2.00 times"),
+            says[0].contains("thread kworker/0:1 most: measured 2.00 times"),
             "{says:?}"
         );
     }
