@@ -1,6 +1,6 @@
 //! Predictions beside measurements: the recorded load of a trial, simulated under the same schedulers.
 
-use crate::cli::Files;
+use crate::cli::{Build, Files};
 use crate::error::Error;
 use crate::foreign;
 use crate::interrupt::STOP;
@@ -12,7 +12,6 @@ use machine::Machine;
 use native::Kernel;
 use report::{Cell, Page, Table, Tone};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use workload::Workload;
 use workload::recording::{Recording, Replay};
 
@@ -215,16 +214,13 @@ fn simulate(
 
 /// The simulated counterpart of a scheduler. If there is none, prints a note and returns `None`.
 fn simulated(scheduler: &::trial::Scheduler) -> Option<Scheduler> {
-    let (name, kernel) = (scheduler.simulated(), kernel());
-    let found = match name.starts_with("scx_") {
-        true => foreign::check_cage(false)
-            .and_then(|()| {
-                let files = [Files(vec![PathBuf::from(name)])];
-                foreign::load(&files, &[], &[], kernel)
-            })
-            .map(|mut loaded| loaded.remove(0)),
-        false => Scheduler::policy_in(name, kernel).map_err(Error::from),
+    let name = scheduler.simulated();
+    let files = name.starts_with("scx_").then(|| Files(vec![name.into()]));
+    let build = Build {
+        kernel: kernel(),
+        ..Build::default()
     };
+    let found = foreign::or_policy(files.as_ref(), name, &build);
     if let Err(error) = &found {
         let why = match error {
             Error::Input(bad) => format!(": {}", bad.message()),
