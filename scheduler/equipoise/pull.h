@@ -213,7 +213,8 @@ static __always_inline bool offer_running(struct task_struct *p, u32 cpu)
 	to = send_away(p, cpu, speed, true);
 	if (to < 0)
 		return false;
-	this_counters()->up_migrations++;
+	if (is_faster(cluster_of(to), c))
+		this_counters()->up_migrations++;
 	explain(better_idles, p->pid, to, cpu, speed_of(this), cluster_of(to)->speed);
 	return true;
 }

@@ -4,6 +4,7 @@ use crate::capacity::{Capacities, capacities};
 use crate::found::Measure;
 use crate::found::{Cpu, Found, Measured, OppFound};
 use crate::governor;
+use cage::text::quoted;
 use machine::{Cache, CpuMask, Governor};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -483,8 +484,4 @@ fn key(name: &str) -> String {
         true => name.to_owned(),
         false => quoted(name),
     }
-}
-
-fn quoted(text: &str) -> String {
-    cage::text::quoted(text)
 }

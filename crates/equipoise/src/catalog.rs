@@ -226,7 +226,7 @@ fn workload_page(name: &str, workload: &dyn Workload) -> Page {
         ]
     });
     let base = name.split(':').next().unwrap_or(name);
-    let params: &[Param] = match workload.recording().is_some() || models::are_several(name) {
+    let params: &[Param] = match workload.recording().is_some() || models::parts(name).len() > 1 {
         // A recording has no parameters, and each of several loads has its own.
         true => &[],
         false => models::parameters(base),

@@ -1,6 +1,6 @@
 //! `equipoise compare`.
 
-use crate::cli::{Build, Compare, Files, Format, Output};
+use crate::cli::{Build, Compare, Format, Output};
 use crate::error::Error;
 use crate::figures::figures;
 use crate::foreign;
@@ -19,7 +19,7 @@ pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
     let load = &args.workload;
     output::check_trace(args.runs.trace.as_deref())?;
     let (machine, workload) = subject::find(&args.machine, load, args.cpunodebind.as_deref())?;
-    let mut schedulers = schedulers(&args)?;
+    let (mut schedulers, named) = schedulers(&args)?;
     let recipe = subject::recipe(&args.machine, load, args.cpunodebind.as_deref());
     foreign::send_elsewhere(&mut schedulers, &recipe);
     let runs = lab::Runs {
@@ -62,7 +62,7 @@ pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
         page.figures = figures(
             &comparison,
             &subject::options(&args.machine, load, args.cpunodebind.as_deref()),
-            &named(&args, &comparison.schedulers),
+            &named,
         )?;
     }
     let document = Document {
@@ -80,21 +80,39 @@ fn is_usual(args: &Compare) -> bool {
     !args.all_policies && args.policies.is_empty() && args.schedulers.is_empty()
 }
 
-/// The schedulers to compare: the policies first, then the schedulers in C. If the policies that come with Equipoise
-/// are compared, today's Linux is the first one.
-fn schedulers(args: &Compare) -> Result<Vec<Scheduler>, Error> {
+/// The schedulers to compare, and for each of them the options by which a command that takes a single scheduler names
+/// it. The policies are first, then the schedulers in C. If the policies that come with Equipoise are compared, today's
+/// Linux is the first one.
+fn schedulers(args: &Compare) -> Result<(Vec<Scheduler>, Vec<Vec<String>>), Error> {
     let names: Vec<&str> = match args.all_policies {
         true => Policy::usual().chain(Policy::published()).collect(),
         false if is_usual(args) => Policy::usual().collect(),
         false => args.policies.iter().map(String::as_str).collect(),
     };
-    let found = |name: &str| Ok(Scheduler::policy_in(name, args.kernel)?);
-    let schedulers = names.into_iter().map(found);
+    let found = |name: &&str| Ok(Scheduler::policy_in(name, args.kernel)?);
+    let schedulers = names.iter().map(found);
     let mut schedulers: Vec<Scheduler> = schedulers.collect::<Result<_, Error>>()?;
+    let build = Build {
+        kernel: args.kernel,
+        ..Build::default()
+    };
+    let options = |name: &&str| foreign::options(None, name, &build);
+    let mut named: Vec<Vec<String>> = names.iter().map(options).collect();
     if !args.schedulers.is_empty() {
         foreign::check_cage(args.uncaged)?;
     }
-    let mut foreign = foreign::load(&args.schedulers, &args.include, &args.settings, args.kernel)?;
+    let loaded = foreign::load(&args.schedulers, &args.include, &args.settings, args.kernel)?;
+    let mut foreign = Vec::new();
+    for (one, files) in loaded.into_iter().zip(&args.schedulers) {
+        let build = Build {
+            include: args.include.clone(),
+            kernel: args.kernel,
+            settings: one.settings,
+            uncaged: args.uncaged,
+        };
+        named.push(foreign::options(Some(files), one.scheduler.name(), &build));
+        foreign.push(one.scheduler);
+    }
     foreign::tell_apart(&schedulers, &mut foreign, &args.schedulers);
     schedulers.extend(foreign);
     // The scheduler's name distinguishes results and trace files.
@@ -105,38 +123,7 @@ fn schedulers(args: &Compare) -> Result<Vec<Scheduler>, Error> {
             "expected each policy and each file once".to_owned(),
         ));
     }
-    Ok(schedulers)
-}
-
-/// For each of `schedulers`, the options by which a command that takes a single scheduler names it.
-fn named(args: &Compare, schedulers: &[Scheduler]) -> Vec<Vec<String>> {
-    let (policies, in_c) = schedulers.split_at(schedulers.len() - args.schedulers.len());
-    let policy = |(nr, policy): (usize, &Scheduler)| {
-        let name = args.policies.get(nr).map_or(policy.name(), String::as_str);
-        let build = Build {
-            kernel: args.kernel,
-            ..Build::default()
-        };
-        foreign::options(None, name, &build)
-    };
-    let compiled = |(files, one): (&Files, &Scheduler)| {
-        // A scheduler that has the name of another one got its file's name, too.
-        let name = one.name().split(' ').next();
-        let settings = args.settings.iter().filter(|setting| {
-            let of = setting.scheduler.as_deref();
-            of.map_or(one.has(&setting.variable), |of| Some(of) == name)
-        });
-        let build = Build {
-            include: args.include.clone(),
-            kernel: args.kernel,
-            settings: settings.cloned().collect(),
-            uncaged: args.uncaged,
-        };
-        foreign::options(Some(files), one.name(), &build)
-    };
-    let policies = policies.iter().enumerate().map(policy);
-    let in_c = args.schedulers.iter().zip(in_c).map(compiled);
-    policies.chain(in_c).collect()
+    Ok((schedulers, named))
 }
 
 fn bad(message: String, expected: String) -> Error {

@@ -103,6 +103,7 @@ fn diff(args: &Explain, case: &Case<'_>, other: &Scheduler, output: &Output) -> 
         machine: case.machine,
         workload: case.workload.name(),
         seed: runs.seed,
+        at: args.at,
         sides: [first, second],
     };
     let mut page = difference.page();

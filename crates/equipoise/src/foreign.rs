@@ -52,8 +52,9 @@ pub fn or_policy(files: Option<&Files>, policy: &str, build: &Build) -> Result<S
     };
     check_cage(build.uncaged)?;
     let files = slice::from_ref(files);
-    let one = load(files, &build.include, &build.settings, build.kernel)?;
-    Ok(one.into_iter().next().expect("one for each list of files"))
+    let loaded = load(files, &build.include, &build.settings, build.kernel)?;
+    let one = loaded.into_iter().next();
+    Ok(one.expect("one for each list of files").scheduler)
 }
 
 /// The options of a command line that name the scheduler of [`or_policy`] with these arguments.
@@ -98,6 +99,12 @@ pub fn start() -> Start {
     })
 }
 
+/// A scheduler in C, with those settings of the command line that are the scheduler's.
+pub struct Loaded {
+    pub scheduler: Scheduler,
+    pub settings: Vec<Setting>,
+}
+
 /// Compiles each of `files` for `kernel`, with headers from `include`, and sets the variables in `settings`. Prints a
 /// warning for each deprecated feature.
 pub fn load(
@@ -105,7 +112,7 @@ pub fn load(
     include: &[PathBuf],
     settings: &[Setting],
     kernel: Kernel,
-) -> Result<Vec<Scheduler>, Error> {
+) -> Result<Vec<Loaded>, Error> {
     // A compiler ignores a folder that does not exist.
     if let Some(folder) = include.iter().find(|folder| !folder.is_dir()) {
         return Err(bad(
@@ -121,7 +128,12 @@ pub fn load(
         let files: Vec<&Path> = files.0.iter().map(PathBuf::as_path).collect();
         one(&files, &include, kernel)
     };
-    let mut foreign = files.iter().map(of).collect::<Result<Vec<_>, Error>>()?;
+    let alone = |scheduler| Loaded {
+        scheduler,
+        settings: Vec::new(),
+    };
+    let loaded = files.iter().map(|files| of(files).map(alone));
+    let mut foreign = loaded.collect::<Result<Vec<_>, Error>>()?;
     for setting in settings {
         set(&mut foreign, setting)?;
     }
@@ -166,7 +178,7 @@ fn warned(scheduler: Scheduler) -> Scheduler {
 
 /// Sets a variable of the scheduler that the setting names or, if it names none, of all schedulers that have the
 /// variable.
-fn set(foreign: &mut [Scheduler], setting: &Setting) -> Result<(), Error> {
+fn set(foreign: &mut [Loaded], setting: &Setting) -> Result<(), Error> {
     let Setting {
         scheduler,
         variable,
@@ -176,8 +188,9 @@ fn set(foreign: &mut [Scheduler], setting: &Setting) -> Result<(), Error> {
         Some(name) => one.name() == name,
         None => one.has(variable),
     };
-    if !foreign.iter().any(fits) {
-        let names = || foreign.iter().map(Scheduler::name);
+    let schedulers = || foreign.iter().map(|one| &one.scheduler);
+    if !schedulers().any(fits) {
+        let names = || schedulers().map(Scheduler::name);
         return Err(match scheduler {
             Some(name) => bad(
                 format!("--set {name}:{variable}: no scheduler in C has the name `{name}`"),
@@ -188,8 +201,7 @@ fn set(foreign: &mut [Scheduler], setting: &Setting) -> Result<(), Error> {
                     "--set {variable}: not a global variable of {}",
                     names().collect::<Vec<_>>().join(", ")
                 ),
-                match foreign
-                    .iter()
+                match schedulers()
                     .flat_map(Scheduler::settable)
                     .collect::<Vec<_>>()
                 {
@@ -201,8 +213,9 @@ fn set(foreign: &mut [Scheduler], setting: &Setting) -> Result<(), Error> {
             ),
         });
     }
-    for one in foreign.iter_mut().filter(|one| fits(one)) {
-        one.set(variable, *value)?;
+    for one in foreign.iter_mut().filter(|one| fits(&one.scheduler)) {
+        one.scheduler.set(variable, *value)?;
+        one.settings.push(setting.clone());
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::interrupt::{self, STOP};
 use crate::say;
 use crate::stdout;
+use clap::ValueEnum as _;
 use console::Term;
 use lab::{Case, Runs};
 use machine::input::{self, BadInput};
@@ -169,8 +170,18 @@ pub fn show_with(output: &Output, name: &str, page: Page, staged: Staged) -> Res
     emit(output, &[document], None, staged)
 }
 
-/// Writes `text`, which is the same in every format, to standard output or a file called `name`.
+/// Writes `text`, whose format the end of `name` says, to standard output or a file called `name`. Refuses any other
+/// format.
 pub fn write_text(output: &Output, name: &str, text: &str) -> Result<(), Error> {
+    let (_, own) = name.rsplit_once('.').unwrap_or_default();
+    let asked = output.format.to_possible_value();
+    let asked = asked.as_ref().map_or("", |value| value.get_name());
+    if output.format != Format::Table && asked != own {
+        return bad(
+            format!("--format {asked}: the result is a .{own} file"),
+            "expected no --format",
+        );
+    }
     let Some(folder) = &output.out else {
         return print(text);
     };

@@ -219,10 +219,29 @@ pub fn judged_threads(workload: &dyn Workload) -> Vec<String> {
     let latency = metrics
         .iter()
         .filter(|metric| metric.role == Role::Decides(Goal::Latency));
-    let named =
-        latency.filter_map(|metric| metric.pool.as_ref().unwrap_or(&metric.name).split_once('/'));
+    // A thread's name may have slashes, as those of the kernel's workers do.
+    let named = latency.filter_map(|metric| {
+        metric
+            .pool
+            .as_ref()
+            .unwrap_or(&metric.name)
+            .rsplit_once('/')
+    });
     let mut names: Vec<String> = named.map(|(thread, _)| thread.to_owned()).collect();
     names.sort();
     names.dedup();
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_judged_thread_may_have_a_slash() {
+        let text = r#"{ "tasks": { "kworker/0:1": { "loop": 10, "run": 1000,
+            "timer": { "ref": "unique", "period": 10000 } } } }"#;
+        let load = workload::parse("load", "load", text, None).unwrap();
+        assert_eq!(judged_threads(&*load), ["kworker/0:1"]);
+    }
 }

@@ -76,9 +76,29 @@ pub fn parameters(name: &str) -> &'static [Param] {
     benchmark(name).map_or(rtapp::PARAMS, |benchmark| benchmark.params)
 }
 
-/// Does `name_or_path` join several workloads with plus signs?
-pub fn are_several(name_or_path: &str) -> bool {
-    name_or_path.contains('+') && !Path::new(name_or_path).exists()
+/// The workloads that plus signs join in `names`. A plus sign may also be part of a file's name.
+pub fn parts(names: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut rest = Some(names);
+    while let Some(text) = rest {
+        let mut ends = text
+            .match_indices('+')
+            .map(|(at, _)| at)
+            .chain([text.len()]);
+        let file = ends.clone().rfind(|&end| is_file(&text[..end]));
+        let end = file.or_else(|| ends.next()).unwrap_or(text.len());
+        parts.push(&text[..end]);
+        rest = text.get(end + 1..);
+    }
+    parts
+}
+
+/// Is `load` the path of a file, perhaps with parameters?
+fn is_file(load: &str) -> bool {
+    let exists = |path: &str| Path::new(path).exists();
+    let is_one = |params: &str| !params.contains('+');
+    let parts = load.rsplit_once(':');
+    exists(load) || parts.is_some_and(|(path, params)| is_one(params) && exists(path))
 }
 
 /// The workload `name_or_path`: a benchmark (`sysbench-cpu`), one of this project's rt-app files (`mixed`), or the path
@@ -87,11 +107,9 @@ pub fn are_several(name_or_path: &str) -> bool {
 /// `kbuild:jobs=16,group=/app,nice=5`. Several workloads that are joined by plus signs run at once. The error names the
 /// file and line, or the parameter, and what was expected.
 pub fn load(name_or_path: &str) -> Result<Box<dyn Workload>, Box<BadInput>> {
-    if are_several(name_or_path) {
-        let parts = name_or_path
-            .split('+')
-            .map(load)
-            .collect::<Result<_, _>>()?;
+    let parts = parts(name_or_path);
+    if parts.len() > 1 {
+        let parts = parts.into_iter().map(load).collect::<Result<_, _>>()?;
         return Ok(workload::together(name_or_path, parts));
     }
     let (name, params) = match name_or_path.rsplit_once(':') {
@@ -196,6 +214,23 @@ mod tests {
         };
         assert_eq!(duration(path), Some(5_000_000_000));
         assert_eq!(duration(&format!("{path}:duration=20ms")), Some(20_000_000));
+    }
+
+    #[test]
+    fn a_plus_sign_may_be_part_of_a_files_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("my+load.json");
+        std::fs::write(&path, r#"{ "tasks": { "a": { "run": 1000 } } }"#).unwrap();
+        let path = path.to_str().unwrap();
+        let with = format!("{path}:duration=20ms");
+        assert_eq!(parts(path), [path]);
+        assert_eq!(parts(&with), [&*with]);
+        let three = format!("busy:threads=2+{with}+mixed");
+        assert_eq!(parts(&three), ["busy:threads=2", &*with, "mixed"]);
+        assert_eq!(load(&with).unwrap().name(), "my+load");
+        assert_eq!(parts("busy+"), ["busy", ""]);
+        let no_file = format!("{path}x+mixed");
+        assert_eq!(parts(&no_file).len(), 3);
     }
 
     #[test]

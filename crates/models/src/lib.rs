@@ -15,7 +15,7 @@
 //! To add a benchmark, write a file with a `Benchmark` (its parameters and metrics) and a `Model` (the tasks that it
 //! starts), and add a line to the table in `catalog.rs`.
 
-pub use catalog::{are_several, builtin, load, load_file, parameters};
+pub use catalog::{builtin, load, load_file, parameters, parts};
 
 mod aim7;
 mod antutu;

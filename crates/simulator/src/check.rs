@@ -267,7 +267,8 @@ fn check_task(kernel: &Kernel<'_>, task: TaskPtr, places: usize) -> Result<(), S
         } else {
             "not runnable"
         };
-        return Err(format!("{} is {state} and in {places} places", label()));
+        let places = machine::counted(places, "place", "places");
+        return Err(format!("{} is {state} and in {places}", label()));
     }
     if task.on_rq.get() && task.exited.get() {
         return Err(format!("{} has exited and is runnable", label()));

@@ -16,9 +16,9 @@ const JANK: f64 = 2.0;
 const LONGEST_MS: f64 = 10_000.0;
 
 /// The frame times in `text`, the content of `file`, in ms. MangoHud writes two lines about the computer before the
-/// columns' names; comments begin with `//`. It is an error if no line names a column of frame times, or if a value is
-/// not a positive number. A last line without a line feed is left out, because the game is still writing it, and half
-/// of a number is a number, too.
+/// columns' names; comments begin with `//`. A missing value, for which PresentMon writes `NA`, is left out. It is an
+/// error if no line names a column of frame times, or if another value is not a positive number. A last line without a
+/// line feed is left out, because the game is still writing it, and half of a number is a number, too.
 pub fn read(file: &str, mut text: impl Read) -> Result<Vec<f64>, Box<BadInput>> {
     let expected = "expected a log of MangoHud (output_folder, log_duration), or a CSV with a column frametime or MsBetweenPresents, in ms";
     let bad = |line: Option<u64>, message: String| {
@@ -48,6 +48,9 @@ pub fn read(file: &str, mut text: impl Read) -> Result<Vec<f64>, Box<BadInput>> 
             continue;
         };
         let value = record.get(index).unwrap_or_default();
+        if value.is_empty() || value.eq_ignore_ascii_case("NA") {
+            continue;
+        }
         match value.parse::<f64>() {
             Ok(ms) if ms.is_finite() && ms > 0.0 => frames.push(ms),
             _ => return Err(bad(line, format!("`{value}` is not a frame time"))),
@@ -104,6 +107,21 @@ mod tests {
         assert_eq!(read("p.csv", presentmon.as_bytes()).unwrap(), [8.25]);
         let latin1 = b"Application,ProcessID,MsBetweenPresents\nsph\xe8re.exe,7,8.25\n";
         assert_eq!(read("p.csv", &latin1[..]).unwrap(), [8.25]);
+    }
+
+    #[test]
+    fn missing_values_are_left_out() {
+        let presentmon = "Application,FrameType,FrameTime\r\ngame.exe,Application,8.25\r\n\
+                          game.exe,Intel_XEFG,NA\r\ngame.exe,Application,\r\n";
+        assert_eq!(read("p.csv", presentmon.as_bytes()).unwrap(), [8.25]);
+        let with_mark = format!(
+            "\u{feff}{}",
+            presentmon.replace("Application,FrameType,", "")
+        );
+        let with_mark = with_mark
+            .replace("game.exe,Application,", "")
+            .replace("game.exe,Intel_XEFG,", "");
+        assert_eq!(read("p.csv", with_mark.as_bytes()).unwrap(), [8.25]);
     }
 
     #[test]

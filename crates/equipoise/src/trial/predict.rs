@@ -1,6 +1,6 @@
 //! Predictions beside measurements: the recorded load of a trial, simulated under the same schedulers.
 
-use crate::cli::Files;
+use crate::cli::{Build, Files};
 use crate::error::Error;
 use crate::foreign;
 use crate::interrupt::STOP;
@@ -12,7 +12,6 @@ use machine::Machine;
 use native::Kernel;
 use report::{Cell, Page, Table, Tone};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use workload::Workload;
 use workload::recording::{Recording, Replay};
 
@@ -215,16 +214,13 @@ fn simulate(
 
 /// The simulated counterpart of a scheduler. If there is none, prints a note and returns `None`.
 fn simulated(scheduler: &::trial::Scheduler) -> Option<Scheduler> {
-    let (name, kernel) = (scheduler.simulated(), kernel());
-    let found = match name.starts_with("scx_") {
-        true => foreign::check_cage(false)
-            .and_then(|()| {
-                let files = [Files(vec![PathBuf::from(name)])];
-                foreign::load(&files, &[], &[], kernel)
-            })
-            .map(|mut loaded| loaded.remove(0)),
-        false => Scheduler::policy_in(name, kernel).map_err(Error::from),
+    let name = scheduler.simulated();
+    let files = name.starts_with("scx_").then(|| Files(vec![name.into()]));
+    let build = Build {
+        kernel: kernel(),
+        ..Build::default()
     };
+    let found = foreign::or_policy(files.as_ref(), name, &build);
     if let Err(error) = &found {
         let why = match error {
             Error::Input(bad) => format!(": {}", bad.message()),
@@ -323,7 +319,8 @@ fn culprits(pairs: &[Pair], threads: &[Pair]) -> Vec<String> {
         let own = threads.iter().filter(|it| it.scheduler == name);
         let far = |it: &Pair| it.error_pct().abs();
         let worst = own.max_by(|a, b| far(a).total_cmp(&far(b)))?;
-        let thread = worst.figure.split('/').next().unwrap_or_default();
+        let figure = &*worst.figure;
+        let thread = figure.rsplit_once('/').map_or(figure, |(thread, _)| thread);
         Some(format!(
             "Under {name} the prediction misses the latency of the thread {thread} most: measured {:.2} times that under the \
              kernel's own scheduler, predicted {:.2} times.",
@@ -408,12 +405,12 @@ mod tests {
     fn a_wrong_prediction_names_the_thread_that_differs_most() {
         let threads = [
             pair("ui/wakeup_latency_p99", 1.0, 1.1),
-            pair("io/wakeup_latency_p99", 2.0, 1.0),
+            pair("kworker/0:1/wakeup_latency_p99", 2.0, 1.0),
         ];
         assert!(culprits(&[pair("time", 1.0, 1.1)], &threads).is_empty());
         let says = culprits(&[pair("time", 1.0, 1.2)], &threads);
         assert!(
-            says[0].contains("thread io most: measured 2.00 times"),
+            says[0].contains("thread kworker/0:1 most: measured 2.00 times"),
             "{says:?}"
         );
     }

@@ -428,6 +428,9 @@ fn a_period_stands_beside_the_same_one_under_another_policy() {
     ] {
         assert!(shown.contains(expected), "{expected}: {shown}");
     }
+    let nearest = format!("No period of {thread} contains 100.000000 s; the nearest one is shown.");
+    assert!(!shown.contains("No period of"), "{shown}");
+    has!(stdout(&[&load[..], &["--at", "100s"]].concat()), &nearest);
 }
 
 /// A policy compared with itself, whose default is spelled out, shows no difference at any time.

@@ -113,6 +113,17 @@ fn detected_machines_can_be_shown_and_compared_on() {
     ));
 }
 
+/// `--json` printed TOML.
+#[test]
+fn a_machine_file_has_no_other_format() {
+    let tree = sysfs();
+    for format in ["--json", "--format csv", "--format svg"] {
+        let sysfs = tree.path().display();
+        let error = run_badly(&format!("machine detect --sysfs {sysfs} {format}"));
+        has!(error, "the result is a .toml file");
+    }
+}
+
 #[test]
 fn this_machine_can_be_detected() {
     // The warnings depend on the computer that runs the test.

@@ -480,7 +480,7 @@ impl Reader<'_> {
             self.find(&Spanned::new(name.span(), part.to_owned()), models::load)?;
             Ok(Described::Named(part.to_owned()))
         };
-        let parts: Vec<&str> = name.get_ref().split('+').collect();
+        let parts = models::parts(name.get_ref());
         if parts.iter().all(|part| !loads.contains_key(*part)) {
             return named(name.get_ref());
         }

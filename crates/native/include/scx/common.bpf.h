@@ -542,8 +542,8 @@ static inline int ctzll(u64 v)
 extern struct rq runqueues;
 
 /*
- * The clocks of a CPU's runqueue. The time of interrupts and of a hypervisor reads as 0, although clock_task
- * excludes the time of interrupts on a machine that accounts it.
+ * The clocks of a CPU's runqueue. The time of interrupts is what clock_task excludes, which is 0 on a machine that
+ * does not account it. The time of a hypervisor reads as 0.
  */
 static inline u64 scx_clock_task(u32 cpu)
 {
@@ -565,8 +565,9 @@ static inline u64 scx_clock_virt(u32 cpu)
 
 static inline u64 scx_clock_irq(u32 cpu)
 {
-	(void)cpu;
-	return 0;
+	struct rq *rq = __equipoise_rq(cpu);
+
+	return rq ? rq->clock - rq->clock_task : 0;
 }
 
 static inline u64 get_prandom_u64(void)

@@ -30,6 +30,8 @@ pub struct Difference<'a> {
     pub workload: &'a str,
     /// The seed.
     pub seed: u64,
+    /// The requested time in ns, if any.
+    pub at: Option<u64>,
     /// The chosen period, and the period of the other run that is nearest in time.
     pub sides: [Period; 2],
 }
@@ -47,7 +49,10 @@ impl Difference<'_> {
                 "{} on {} under {} and {}",
                 self.workload, self.machine.name, first.policy, second.policy
             ),
-            notes: vec![format!("first run, seed {}", self.seed)],
+            notes: [format!("first run, seed {}", self.seed)]
+                .into_iter()
+                .chain(self.nearest())
+                .collect(),
             verdict: self.verdict(),
             tables,
             ..Page::default()
@@ -114,6 +119,18 @@ impl Difference<'_> {
         let to = to.max(due).min(from + longest.max(1));
         let margin = (to - from) / 20;
         (from.saturating_sub(margin), to + margin)
+    }
+
+    /// A note if the requested time is in no period.
+    fn nearest(&self) -> Option<String> {
+        let response = &self.sides[0].response;
+        let outside = |at: &u64| !(response.from..=response.to).contains(at);
+        let at = self.at.filter(outside)?;
+        Some(format!(
+            "No period of {} contains {}; the nearest one is shown.",
+            response.name,
+            seconds(at)
+        ))
     }
 
     fn verdict(&self) -> Vec<String> {

@@ -142,6 +142,15 @@ impl Kernel<'_> {
         self.do_enqueue(task, 0);
     }
 
+    /// Moves a runnable task that does not run to the runqueue of `to` (`move_queued_task()`). For the scheduler, the
+    /// task stays runnable.
+    pub fn push_away_ext(&mut self, task: TaskPtr, to: usize) {
+        self.ops_dequeue(task, self.dequeue_flags(0));
+        self.leave_queue(task);
+        self.migrate(task, to);
+        self.do_enqueue(task, 0);
+    }
+
     #[inline(always)]
     fn set_runnable(&mut self, task: TaskPtr) {
         if task.reset_runnable_at.get() {
@@ -154,6 +163,11 @@ impl Kernel<'_> {
     /// `do_enqueue_task()`: hands the task to the scheduler, or carries out its direct dispatch.
     pub fn do_enqueue(&mut self, task: TaskPtr, flags: u64) {
         task.immed.set(false);
+        // The scheduler is not asked about a task of an offline CPU, which the kernel is about to move.
+        if !self.hotplug.online.contains(task.cpu()) {
+            self.clear_direct_dispatch(task);
+            return self.insert_here(task, flags);
+        }
         if task.direct_dsq.get() != abi::DSQ_INVALID {
             return self.direct_dispatch(task, flags);
         }
@@ -161,8 +175,7 @@ impl Kernel<'_> {
             && task.abi.flags.get() & abi::PF_EXITING != 0
         {
             self.scx.events.enq_skip_exiting += 1;
-            self.refill_slice(task);
-            return self.insert(OnDsq::local(task.cpu()), task, flags);
+            return self.insert_here(task, flags);
         }
         let Some(enqueue) = self.scx.ops.enqueue else {
             self.refill_slice(task);
@@ -180,6 +193,11 @@ impl Kernel<'_> {
         }
     }
 
+    fn insert_here(&mut self, task: TaskPtr, flags: u64) {
+        self.refill_slice(task);
+        self.insert(OnDsq::local(task.cpu()), task, flags);
+    }
+
     /// `refill_task_slice_dfl()`
     fn refill_slice(&mut self, task: TaskPtr) {
         task.abi.scx.slice.set(abi::SLICE_DFL);
@@ -193,10 +211,7 @@ impl Kernel<'_> {
         }
         let cpu = task.cpu();
         self.uclamp.remove(task);
-        let told = match self.scx.is_7_3() && flags & abi::DEQ_SLEEP == 0 {
-            true => flags | abi::DEQ_SCHED_CHANGE,
-            false => flags,
-        };
+        let told = self.dequeue_flags(flags);
         self.ops_dequeue(task, told);
         if self.cpus[cpu].curr == Some(task) {
             self.update_curr_ext(cpu, task);
@@ -220,7 +235,24 @@ impl Kernel<'_> {
         if rq.nr_running == 0 {
             self.lost_last(cpu);
         }
+        self.leave_queue(task);
+    }
+
+    /// The flags of a dequeue for the ops.
+    fn dequeue_flags(&self, flags: u64) -> u64 {
+        match self.scx.is_7_3() && flags & abi::DEQ_SLEEP == 0 {
+            true => flags | abi::DEQ_SCHED_CHANGE,
+            false => flags,
+        }
+    }
+
+    #[inline]
+    fn leave_queue(&mut self, task: TaskPtr) {
         self.remove(task);
+        self.clear_direct_dispatch(task);
+    }
+
+    fn clear_direct_dispatch(&self, task: TaskPtr) {
         task.direct_dsq.set(abi::DSQ_INVALID);
         task.direct_flags.set(0);
     }

@@ -194,24 +194,16 @@ impl Kernel<'_> {
 
     /// `__balance_push_cpu_stop()`: moves a task that is runnable, but not running, from `cpu` to another CPU.
     fn push_away(&mut self, task: TaskPtr, cpu: usize) {
+        // A deadline task may run on all CPUs, so this never changes its affinity.
+        let to = self.fallback_cpu(task, cpu);
         match task.class.get() {
-            // A deadline task may run on all CPUs, so `fallback_cpu()` never changes its affinity.
-            Class::Dl => {
-                let to = self.fallback_cpu(task, cpu);
-                self.push_away_dl(task, to);
-            }
+            Class::Dl => self.push_away_dl(task, to),
             Class::Rt => {
                 self.dequeue_rt(task);
-                let to = self.fallback_cpu(task, cpu);
                 self.set_task_cpu(task, to);
                 self.enqueue_rt(task);
             }
-            Class::Ext => {
-                self.dequeue_ext(task, 0);
-                let to = self.fallback_cpu(task, cpu);
-                self.set_task_cpu(task, to);
-                self.enqueue_ext(task, 0);
-            }
+            Class::Ext => self.push_away_ext(task, to),
         }
         self.check_preempt(task);
     }

@@ -312,12 +312,12 @@ impl Task {
     /// Sets the fields that depend on the policy: class, slice, priorities and weight (`__setscheduler_params()`).
     pub fn set_policy(&self, policy: SchedPolicy) {
         let (class, number, rt_priority, nice) = match policy {
-            SchedPolicy::Normal { nice, .. } => (Class::Ext, 0, 0, nice),
-            SchedPolicy::Batch { nice, .. } => (Class::Ext, 3, 0, nice),
-            SchedPolicy::Idle => (Class::Ext, 5, 0, 0),
-            SchedPolicy::Fifo { priority } => (Class::Rt, 1, priority.into(), 0),
-            SchedPolicy::RoundRobin { priority } => (Class::Rt, 2, priority.into(), 0),
-            SchedPolicy::Deadline { .. } => (Class::Dl, 6, 0, 0),
+            SchedPolicy::Normal { nice, .. } => (Class::Ext, 0, 0, Some(nice)),
+            SchedPolicy::Batch { nice, .. } => (Class::Ext, 3, 0, Some(nice)),
+            SchedPolicy::Idle => (Class::Ext, 5, 0, Some(0)),
+            SchedPolicy::Fifo { priority } => (Class::Rt, 1, priority.into(), None),
+            SchedPolicy::RoundRobin { priority } => (Class::Rt, 2, priority.into(), None),
+            SchedPolicy::Deadline { .. } => (Class::Dl, 6, 0, None),
         };
         if let SchedPolicy::Normal { slice_ns, .. } | SchedPolicy::Batch { slice_ns, .. } = policy {
             self.abi.se.custom_slice.set((slice_ns > 0).into());
@@ -330,9 +330,10 @@ impl Task {
         self.class.set(class);
         self.abi.policy.set(number);
         self.abi.rt_priority.set(rt_priority);
-        self.abi
-            .static_prio
-            .set(DEFAULT_PRIO + i32::from(nice.clamp(-20, 19)));
+        if let Some(nice) = nice {
+            let prio = DEFAULT_PRIO + i32::from(nice.clamp(-20, 19));
+            self.abi.static_prio.set(prio);
+        }
         self.abi.prio.set(match class {
             Class::Dl => MAX_DL_PRIO - 1,
             Class::Rt => MAX_RT_PRIO - 1 - rt_priority as i32,

@@ -63,15 +63,15 @@ impl Kernel<'_> {
     /// Lets `task` run everywhere from now on, because none of the CPUs that it may use is online.
     #[cold]
     pub fn break_affinity(&mut self, task: TaskPtr) {
-        let counted = task.on_rq.get();
-        if counted && task.group.get() != 0 {
-            self.waste.remove(task.group.get());
+        let queued = task.on_rq.get();
+        if queued {
+            self.deactivate(task, abi::DEQ_SAVE);
         }
         self.set_allowed(task, self.machine.all_cpus());
-        if counted && task.group.get() != 0 {
-            self.waste.add(task.group.get());
-        }
         self.affinity_changed(task);
+        if queued {
+            self.activate(task, abi::ENQ_RESTORE);
+        }
         self.trace_affinity(self.this_cpu(), task);
     }
 
@@ -160,8 +160,7 @@ impl Kernel<'_> {
     }
 
     /// Takes the current task, which must be runnable, off its runqueue, changes the task and puts it back. The task
-    /// continues to run, unless it may no longer use the CPU: then it is queued on an allowed CPU.
-    /// (`__do_set_cpus_allowed()`, `__sched_setscheduler()`, `migration_cpu_stop()`.)
+    /// continues to run. (`__do_set_cpus_allowed()`, `__sched_setscheduler()`.)
     pub fn change(&mut self, cpu: usize, task: TaskPtr, change: impl FnOnce(&mut Self, TaskPtr)) {
         self.deactivate(task, abi::DEQ_SAVE);
         change(self, task);
@@ -177,19 +176,20 @@ impl Kernel<'_> {
             Class::Rt => self.restore_rt(cpu, task),
             Class::Ext => self.restore_ext(cpu, task),
         }
-        let allowed = task.abi.cpus_mask.get();
-        if !allowed.contains(cpu) {
-            let to = self.fallback_cpu(task, allowed.first().unwrap_or(cpu));
-            match task.class.get() {
-                // admit_dl() and set_affinity() make sure that deadline tasks may run anywhere.
-                Class::Dl => unreachable!("a deadline task may run on all CPUs"),
-                Class::Rt => self.push_rt(cpu, task, to),
-                Class::Ext => self.push_ext(cpu, task, to),
-            }
-            self.switch(cpu, Some(task), None, true);
-            self.check_preempt(task);
-        }
         self.cpus[cpu].need_resched = true;
+    }
+
+    /// Queues the task that runs on `cpu`, which its affinity no longer allows, on the CPU `to`
+    /// (`migration_cpu_stop()`).
+    fn push_current(&mut self, cpu: usize, task: TaskPtr, to: usize) {
+        match task.class.get() {
+            // admit_dl() and set_affinity() make sure that deadline tasks may run anywhere.
+            Class::Dl => unreachable!("a deadline task may run on all CPUs"),
+            Class::Rt => self.push_rt(cpu, task, to),
+            Class::Ext => self.push_ext(cpu, task, to),
+        }
+        self.switch(cpu, Some(task), None, true);
+        self.check_preempt(task);
     }
 
     /// `sched_setaffinity(2)` by the task that runs on `cpu`.
@@ -201,10 +201,12 @@ impl Kernel<'_> {
                 "sched_setaffinity(): EINVAL: the mask has no CPU of the machine",
             );
         }
-        if !mask.intersects(&self.hotplug.online) {
+        let online = self.hotplug.online;
+        // Linux distributes the tasks over their new CPUs, and counts also those that may stay where they are.
+        let Some(to) = self.scx.idle_masks.any_distribute(cpu, &online, &mask) else {
             let message = format!("sched_setaffinity(): EINVAL: none of CPUs {mask} is online");
             return self.task_error(task, message);
-        }
+        };
         if task.class.get() == Class::Dl && mask != self.machine.all_cpus() {
             return self.task_error(
                 task,
@@ -215,6 +217,9 @@ impl Kernel<'_> {
             kernel.set_allowed(task, mask);
             kernel.affinity_changed(task);
         });
+        if !mask.contains(cpu) {
+            self.push_current(cpu, task, to);
+        }
         self.trace_affinity(cpu, task);
     }
 
@@ -250,8 +255,12 @@ impl Kernel<'_> {
                 return;
             }
             task.set_policy(policy);
+            // `__setscheduler_params()` tells the old class.
+            if was == Class::Ext {
+                kernel.weight_changed(task);
+            }
             match (was, task.class.get()) {
-                (Class::Ext, Class::Ext) => kernel.weight_changed(task),
+                (Class::Ext, Class::Ext) => {}
                 (Class::Ext, _) => kernel.disable_task(task),
                 (_, Class::Ext) => kernel.switching_to_ext(task),
                 (_, _) => {}

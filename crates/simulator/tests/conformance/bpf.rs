@@ -465,16 +465,8 @@ fn reads_that_may_fail_and_formats() {
 fn printed_lines_are_traced_with_their_times() {
     let text = "void BPF_STRUCT_OPS(say, struct task_struct *p) { bpf_printk(\"%s runs on %d\", p->comm, scx_bpf_task_cpu(p)); }";
     let scheduler = scheduler(text, ".running = (void *)say");
-    let mut recording = Recording::default();
     let workload = tasks(|| [bound("a", 1, [run_for(1)])]);
-    try_run(
-        &machine(2),
-        &workload,
-        &scheduler,
-        &[],
-        Some(&mut recording),
-    )
-    .unwrap();
+    let (_, recording) = record(&machine(2), &workload, &scheduler);
     assert!(
         recording.printed.contains(&"a runs on 1".to_owned()),
         "{:?}",

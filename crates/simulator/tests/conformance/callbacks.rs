@@ -281,6 +281,22 @@ fn a_task_that_may_not_stay_moves_to_a_cpu_of_its_new_mask() {
     assert_eq!(ran.tasks("quiescent").len(), 2, "a move is not a sleep");
 }
 
+/// `cpumask_any_and_distribute()`
+#[test]
+fn tasks_that_may_not_stay_are_distributed_over_their_new_cpus() {
+    let workload = tasks(|| {
+        let moved = || Op::SetAffinity(Box::new((1..4).collect()));
+        ["a", "b", "c"].map(|name| bound(name, 0, [run_for(1), moved(), run_for(1)]))
+    });
+    let (_, trace) = record(&machine(4), &workload, &scheduler(FIFO, "FIFO_OPS"));
+    let moves = |line: &str| {
+        let (_, to) = line.split_once("from: 0, to: ")?;
+        to.get(..1)?.parse().ok()
+    };
+    let to: Vec<u32> = trace.text.lines().filter_map(moves).collect();
+    assert_eq!(to, [1, 2, 3]);
+}
+
 /// `sched_setaffinity()` and `sched_setattr()` dequeue a task only if they change it.
 #[test]
 fn a_call_that_changes_nothing_leaves_the_task_alone() {
@@ -315,7 +331,7 @@ fn a_task_under_another_class_is_not_the_schedulers() {
     });
     let ran = run(&machine(1), &workload, &scheduler(EVERYTHING, OPS));
     assert_eq!(
-        ran.log()[..18],
+        ran.log()[..19],
         [
             "init",
             "init_task a",
@@ -326,6 +342,7 @@ fn a_task_under_another_class_is_not_the_schedulers() {
             "running a",
             "stopping a",
             "quiescent a",
+            "set_weight a",
             "disable a",
             "enable a",
             "set_weight a",
@@ -335,7 +352,8 @@ fn a_task_under_another_class_is_not_the_schedulers() {
             "stopping a",
             "quiescent a",
             "disable a"
-        ][..]
+        ][..],
+        "the scheduler hears of the new parameters before it loses the task"
     );
 }
 

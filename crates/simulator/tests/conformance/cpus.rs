@@ -340,7 +340,6 @@ fn taken_and_given_back(ran: &Ran, at_once: i64) {
 fn real_time_tasks_run_by_priority_and_in_turn() {
     let text = "void BPF_STRUCT_OPS(nothing, struct task_struct *p) {}";
     let scheduler = scheduler(text, ".running = (void *)nothing");
-    let mut recording = Recording::default();
     let workload = tasks(|| {
         let policy = |priority| workload::SchedPolicy::Fifo { priority };
         let of = |name: &str, priority| TaskSpec {
@@ -358,14 +357,7 @@ fn real_time_tasks_run_by_priority_and_in_turn() {
             bound("ext", 0, [sleep_for(1), run_for(1)]),
         ]
     });
-    try_run(
-        &machine(1),
-        &workload,
-        &scheduler,
-        &[],
-        Some(&mut recording),
-    )
-    .unwrap();
+    let (_, recording) = record(&machine(1), &workload, &scheduler);
     let names = ["low", "high", "also", "ext"];
     let next = |line: &str| {
         let (_, next) = line.split_once("next: (\"")?;
@@ -442,16 +434,8 @@ fn a_preempted_real_time_task_is_pushed() {
             // The shell creates the task last that keeps the CPU.
             [fifo("high", 0, [sleep_for(10), run_for(20)]), hog, low]
         });
-        let mut recording = Recording::default();
         let scheduler = scheduler(FIFO, "FIFO_OPS");
-        try_run(
-            &machine(2),
-            &workload,
-            &scheduler,
-            &[],
-            Some(&mut recording),
-        )
-        .unwrap_or_else(|error| panic!("{error}"));
+        let (_, recording) = record(&machine(2), &workload, &scheduler);
         let ends = recording.ends();
         let (_, low) = ends.iter().find(|(name, _)| name == "low").unwrap();
         assert_eq!(low / MS, 51, "beside a hog: {hog}");

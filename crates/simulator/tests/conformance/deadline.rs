@@ -35,10 +35,7 @@ fn deadline(
 
 /// The name and the exit time, in ns, of each task of `workload`.
 fn ends(machine: &Machine, workload: &dyn workload::Workload) -> Vec<(String, u64)> {
-    let mut recording = Recording::default();
-    try_run(machine, workload, &SCHEDULER, &[], Some(&mut recording))
-        .unwrap_or_else(|error| panic!("{error}"));
-    recording.ends()
+    record(machine, workload, &SCHEDULER).1.ends()
 }
 
 fn end_of(ends: &[(String, u64)], name: &str) -> u64 {
@@ -79,10 +76,7 @@ fn the_server_gives_the_others_a_part_beside_a_real_time_hog() {
     });
     for (kernel, expected) in [(Kernel::V6_12, 4005..4200), (Kernel::V7_3, 1900..2200)] {
         let scheduler = scheduler_in(kernel, FIFO, "FIFO_OPS").unwrap();
-        let mut recording = Recording::default();
-        let machine = machine(1);
-        try_run(&machine, &workload, &scheduler, &[], Some(&mut recording))
-            .unwrap_or_else(|error| panic!("{error}"));
+        let (_, recording) = record(&machine(1), &workload, &scheduler);
         let other = end_of(&recording.ends(), "other") / MS;
         assert!(expected.contains(&other), "{kernel:?}: {other} ms");
     }
@@ -108,16 +102,9 @@ fn fair_tasks_are_served_in_both_kernels() {
         let machine = machine(1);
         let policy = Policy::find(policy).unwrap();
         let globals = policy.globals(&machine);
-        let mut recording = Recording::default();
         let scheduler = policy.object_in(kernel).unwrap();
-        try_run(
-            &machine,
-            &workload,
-            scheduler,
-            &globals,
-            Some(&mut recording),
-        )
-        .unwrap_or_else(|error| panic!("{error}"));
+        let (ran, recording) = try_record(&machine, &workload, scheduler, &globals);
+        assert!(ran.is_ok(), "{:?}", ran.err());
         let other = end_of(&recording.ends(), "other") / MS;
         assert!(
             expected.contains(&other),
@@ -137,10 +124,7 @@ fn the_server_serves_a_task_that_has_been_moved_beside_a_real_time_hog() {
         [fifo("hog", 0, [run_for(4000)]), other]
     });
     let scheduler = scheduler_in(Kernel::V7_3, FIFO, "FIFO_OPS").unwrap();
-    let mut recording = Recording::default();
-    let machine = machine(2);
-    try_run(&machine, &workload, &scheduler, &[], Some(&mut recording))
-        .unwrap_or_else(|error| panic!("{error}"));
+    let (_, recording) = record(&machine(2), &workload, &scheduler);
     let other = end_of(&recording.ends(), "other") / MS;
     assert!((1900..2200).contains(&other), "{other} ms");
 }

@@ -184,9 +184,8 @@ fn a_scheduler_that_cannot_start_is_out() {
         { bpf_printk(\"%d %lld %s: %s\", ei->kind, ei->exit_code, ei->reason, ei->msg); }";
     for (ops, expected) in refused {
         let ops = format!("{ops}, .exit = (void *)on_exit");
-        let mut recording = Recording::default();
         let scheduler = scheduler(text, &ops);
-        let result = try_run(&machine(1), &one(), &scheduler, &[], Some(&mut recording));
+        let (result, recording) = try_record(&machine(1), &one(), &scheduler, &[]);
         assert!(result.is_err());
         let said = format!("1024 0 runtime error: {expected}");
         assert_eq!(recording.printed, [said], "ops.exit() is told");
@@ -217,9 +216,9 @@ fn the_scheduler_ends_itself_with_a_code_and_a_message() {
         ),
     ];
     for (how, told, shown) in cases {
-        let mut recording = Recording::default();
         let scheduler = scheduler(&text(how), ops);
-        match try_run(&machine(1), &one(), &scheduler, &[], Some(&mut recording)) {
+        let (result, recording) = try_record(&machine(1), &one(), &scheduler, &[]);
+        match result {
             Err(Error::SchedulerExit { message, .. }) => assert_eq!(message, shown),
             _ => panic!("it left"),
         }

@@ -47,15 +47,7 @@ fn asking_anywhere(text: &str) -> native::Object {
 #[test]
 fn work_takes_twice_as_long_at_half_the_frequency() {
     let workload = tasks(|| [bound("a", 0, [sleep_for(5), run_for(10)])]);
-    let mut recording = Recording::default();
-    let ran = try_run(
-        &scaling(2),
-        &workload,
-        &asking(512),
-        &[],
-        Some(&mut recording),
-    )
-    .unwrap();
+    let (ran, recording) = record(&scaling(2), &workload, &asking(512));
     // The first request comes too early for the governor; the next one comes with the wakeup.
     assert_eq!(ran.numbers("cur"), [1024, 1024]);
     assert_eq!(ran.outcome.counters.frequency_transitions, 1);
@@ -144,8 +136,7 @@ fn the_clock_of_tasks_stands_still_in_interrupts() {
         "{FIFO}
         void BPF_STRUCT_OPS(c_tick, struct task_struct *p)
         {{
-            struct rq *rq = bpf_per_cpu_ptr(&runqueues, 0);
-            note(\"irq\", p, rq->clock - rq->clock_task);
+            note(\"irq\", p, scx_clock_irq(scx_bpf_task_cpu(p)));
         }}"
     );
     let scheduler = scheduler(&text, "FIFO_OPS, .tick = (void *)c_tick");

@@ -5,9 +5,10 @@ use crate::support::{
     MS, Recording, Script, bound, play, run_for, simulate, sleep_for, task, two_caches,
 };
 use machine::Machine;
-use simulator::{Event, Trace};
+use policy::{Counters, Policy};
+use simulator::{Config, Event, Trace};
 use std::collections::BTreeMap;
-use workload::{Op, Start, TaskSpec};
+use workload::{Op, Start, TaskSpec, Workload};
 
 /// On an ODROID-XU3, CPUs 0 to 3 are slow and 4 to 7 fast.
 const SLOW: std::ops::Range<usize> = 0..4;
@@ -255,6 +256,44 @@ fn clusters_of_one_cpu_are_balanced_too() {
     // Both begin on the fast CPU, and one of them is sent to the slow one.
     let fast_alone = 4_000 * MS;
     assert!(ends("linaro-mp")[1] < fast_alone * 9 / 10);
+}
+
+fn counters(machine: &Machine, name: &str, workload: &dyn Workload) -> Counters {
+    let policy = Policy::find(name).unwrap();
+    let globals = policy.globals(machine);
+    let config = Config {
+        read: &[Counters::SYMBOL],
+        time_limit_ns: 10_000 * MS,
+        ..Config::new(machine, workload, policy.object().unwrap(), &globals)
+    };
+    let outcome = simulator::run(config).unwrap();
+    Counters::from_bytes(&outcome.read[0]).unwrap()
+}
+
+/// New tasks move nowhere, and a task that leaves a shared core for an idle one does not go from a slow to a fast CPU.
+#[test]
+fn only_moves_between_unequal_cpus_are_counted() {
+    let new = Script(|| Start {
+        tasks: (0..4).map(|_| task("new", [run_for(1)])).collect(),
+        ..Start::default()
+    });
+    let counted = counters(&odroid(), "linaro-mp", &new);
+    assert_eq!((counted.up_migrations, counted.down_migrations), (0, 0));
+    let shared = Script(|| Start {
+        tasks: (1..=8)
+            .map(|nr| task("shared", [run_for(20 * nr)]))
+            .collect(),
+        ..Start::default()
+    });
+    let smt = Machine::find("smt-4").unwrap();
+    assert_eq!(counters(&smt, "equipoise", &shared).up_migrations, 0);
+    // Both hogs begin on the fast CPU. One is sent to the slow CPU, and comes back when the other has ended.
+    let hogs = Script(|| Start {
+        tasks: (1..=2).map(|nr| task("hog", [run_for(500 * nr)])).collect(),
+        ..Start::default()
+    });
+    let counted = counters(&one_and_one(), "linaro-mp", &hogs);
+    assert!(counted.down_migrations > 0 && counted.up_migrations > 0);
 }
 
 /// Both tasks of a swap must be able to move: if a task may not leave the fast CPUs, it stays there, and so the other

@@ -2,7 +2,7 @@
 
 use crate::case::{case, config};
 use crate::support::{
-    MS, Recording, Script, bound, fifo, machine, run_for, scheduler, task, try_run,
+    MS, Script, bound, fifo, machine, record, run, run_for, scheduler, task, try_run,
 };
 use machine::{CpuMask, Level, Machine};
 use policy::Policy;
@@ -80,6 +80,44 @@ fn a_scheduler_without_callbacks_and_loader_exits() {
             assert_eq!(message, expected);
         }
         other => panic!("{:?}", other.map(|_| ())),
+    }
+}
+
+/// The kernel moves the tasks itself. They stay runnable, so the scheduler hears of no sleep.
+#[test]
+fn tasks_stay_runnable_while_their_cpu_goes_offline() {
+    let text = format!(
+        "{CALLBACKS}
+        s32 BPF_STRUCT_OPS(h_select_cpu, struct task_struct *p, s32 prev, u64 flags) {{ return 1; }}
+        void BPF_STRUCT_OPS(h_enqueue, struct task_struct *p, u64 flags)
+        {{ note(\"enqueue\", p, scx_bpf_task_cpu(p)); scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, flags); }}
+        void BPF_STRUCT_OPS(h_runnable, struct task_struct *p, u64 flags) {{ note(\"runnable\", p, flags); }}
+        void BPF_STRUCT_OPS(h_quiescent, struct task_struct *p, u64 flags) {{ note(\"quiescent\", p, flags); }}"
+    );
+    let ops = ".cpu_online = (void *)h_online, .cpu_offline = (void *)h_offline,
+        .select_cpu = (void *)h_select_cpu, .enqueue = (void *)h_enqueue,
+        .runnable = (void *)h_runnable, .quiescent = (void *)h_quiescent";
+    // The CPUs that the tasks may use, and how often each is dequeued: a broken affinity dequeues the task once.
+    for (cpus, dequeued) in [(&[1, 2][..], 1), (&[1], 2)] {
+        let workload = Script(move || Start {
+            tasks: ["a", "b"]
+                .map(|name| TaskSpec {
+                    affinity: Some(cpus.iter().copied().collect()),
+                    ..task(name, [run_for(30)])
+                })
+                .into(),
+            timeline: vec![at(5 * MS, 1, false)],
+            ..Start::default()
+        });
+        let ran = run(&machine(3), &workload, &scheduler(&text, ops));
+        for what in ["runnable", "quiescent"] {
+            let number = ran.tasks(what).len();
+            assert_eq!(number, 2 * dequeued, "{what}: {:?}", ran.log());
+        }
+        let lines = ran.lines();
+        let late = lines.iter().filter(|line| line.at >= 5 * MS);
+        let mut enqueued = late.filter(|line| line.what == "enqueue");
+        assert!(enqueued.all(|line| line.number != 1), "{lines:?}");
     }
 }
 
@@ -200,8 +238,7 @@ fn a_task_whose_affinity_is_broken_goes_to_the_first_cpu() {
             ..Start::default()
         });
         let ops = ".cpu_online = (void *)h_online, .cpu_offline = (void *)h_offline";
-        let (scheduler, mut trace) = (scheduler(CALLBACKS, ops), Recording::default());
-        try_run(&machine, &workload, &scheduler, &[], Some(&mut trace)).unwrap();
+        let (_, trace) = record(&machine, &workload, &scheduler(CALLBACKS, ops));
         let moves = |line: &&str| line.contains("Migrate { task: (\"a\"");
         let moved = trace.text.lines().find(moves).unwrap();
         assert!(moved.contains(&format!("to: {to}")), "{allowed:?}: {moved}");

@@ -75,10 +75,7 @@ fn time_and_irq(machine: &Machine, direction: Direction) -> (u64, u64) {
 }
 
 fn traced(machine: &Machine, workload: &impl Workload) -> (Ran, Recording) {
-    let mut trace = Recording::default();
-    let scheduler = scheduler(FIFO, "FIFO_OPS");
-    let ran = try_run(machine, workload, &scheduler, &[], Some(&mut trace));
-    (ran.unwrap(), trace)
+    record(machine, workload, &scheduler(FIFO, "FIFO_OPS"))
 }
 
 /// The time when the task called `name` ended, in ns.

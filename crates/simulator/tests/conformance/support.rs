@@ -264,6 +264,24 @@ pub fn run(machine: &Machine, workload: &dyn Workload, scheduler: &Object) -> Ra
     try_run(machine, workload, scheduler, &[], None).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// Like [`try_run`], with the run's events.
+pub fn try_record(
+    machine: &Machine,
+    workload: &dyn Workload,
+    scheduler: &Object,
+    globals: &[Global],
+) -> (Result<Ran, Error>, Recording) {
+    let mut recording = Recording::default();
+    let ran = try_run(machine, workload, scheduler, globals, Some(&mut recording));
+    (ran, recording)
+}
+
+/// Like [`run`], with the run's events.
+pub fn record(machine: &Machine, workload: &dyn Workload, scheduler: &Object) -> (Ran, Recording) {
+    let (ran, recording) = try_record(machine, workload, scheduler, &[]);
+    (ran.unwrap_or_else(|error| panic!("{error}")), recording)
+}
+
 /// Runs `workload` on `machine` under the policy called `policy`. The run must succeed.
 pub fn simulate(
     machine: &Machine,

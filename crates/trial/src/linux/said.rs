@@ -1,7 +1,8 @@
 //! The output of a program, kept in a file without a name until a message quotes it.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::process::{Command, ExitStatus};
 
 /// The number of lines that a message quotes.
@@ -31,13 +32,11 @@ impl Said {
     }
 
     fn end(&self) -> io::Result<Vec<u8>> {
-        let mut file = self.0.try_clone()?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(MOST)))?;
-        let mut text = Vec::new();
-        file.take(MOST).read_to_end(&mut text)?;
-        // Seek to the end, where a program that still runs appends.
-        self.0.try_clone()?.seek(SeekFrom::End(0))?;
+        let length = self.0.metadata()?.len();
+        let mut text = vec![0; length.min(MOST) as usize];
+        // A program that still runs writes at the file's offset, so do not move the offset.
+        self.0
+            .read_exact_at(&mut text, length.saturating_sub(MOST))?;
         Ok(text)
     }
 }
@@ -83,5 +82,23 @@ mod tests {
         let said = Said::by(&mut command).unwrap();
         assert!(command.status().unwrap().success());
         assert_eq!(said.last(), ": first; second");
+    }
+
+    /// The program's lines overwrote each other.
+    #[test]
+    fn a_program_that_still_writes_loses_nothing() {
+        let mut command = Command::new("sh");
+        command.args([
+            "-c",
+            "i=10000; while [ $i -lt 20000 ]; do echo $i; i=$((i+1)); done",
+        ]);
+        let said = Said::by(&mut command).unwrap();
+        let mut child = command.spawn().unwrap();
+        while child.try_wait().unwrap().is_none() {
+            said.last();
+        }
+        let text = String::from_utf8(said.end().unwrap()).unwrap();
+        let lines = text.lines().map(str::to_owned);
+        assert!(lines.eq((10000..20000).map(|i| i.to_string())));
     }
 }

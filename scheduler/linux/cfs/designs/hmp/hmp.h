@@ -138,7 +138,6 @@ static __always_inline void hmp_next_up_delay(struct fair_entity *se, u32 cpu, u
 
 	se->design.hmp.last_up = rq->design.hmp.last_up = now;
 	se->design.hmp.last_down = rq->design.hmp.last_down = 0;
-	this_counters()->up_migrations++;
 }
 
 static __always_inline void hmp_next_down_delay(struct fair_entity *se, u32 cpu, u64 now)
@@ -147,7 +146,15 @@ static __always_inline void hmp_next_down_delay(struct fair_entity *se, u32 cpu,
 
 	se->design.hmp.last_down = rq->design.hmp.last_down = now;
 	se->design.hmp.last_up = rq->design.hmp.last_up = 0;
-	this_counters()->down_migrations++;
+}
+
+/* Counts a move, unless both CPUs are of one kind. */
+static __always_inline void hmp_count(u32 from, u32 to)
+{
+	if (is_fast(to) && !is_fast(from))
+		this_counters()->up_migrations++;
+	else if (is_fast(from) && !is_fast(to))
+		this_counters()->down_migrations++;
 }
 
 /* Records the move that the candidate is about to make. */
@@ -217,6 +224,7 @@ __noinline s32 hmp_wake_down(struct task_struct *p __arg_trusted, u32 prev_cpu, 
 		return -1;
 	explain(light_down, p->pid, cpu, se->design.hmp.load_avg_ratio, tunables.hmp_down_threshold, prev_cpu);
 	hmp_next_down_delay(se, cpu, now);
+	hmp_count(prev_cpu, cpu);
 	return cpu;
 }
 
@@ -235,6 +243,7 @@ __noinline s32 hmp_select_task_rq(struct task_struct *p __arg_trusted, u32 prev_
 			explain(heavy_up, p->pid, cpu, se->design.hmp.load_avg_ratio, tunables.hmp_up_threshold,
 				prev_cpu);
 			hmp_next_up_delay(se, cpu, now);
+			hmp_count(prev_cpu, cpu);
 			return cpu;
 		}
 	}
@@ -306,8 +315,10 @@ static __always_inline void hmp_offload_down(u32 cpu, u64 now)
 	if (!best->pid || best->usage > HMP_NOT_STARVING)
 		return;
 	hmp_note_migration(best, false, now);
-	if (move_candidate(best, now))
-		explain(light_offloaded, best->pid, dst, cpu, rq_of(cpu)->nr_running);
+	if (!move_candidate(best, now))
+		return;
+	hmp_count(cpu, dst);
+	explain(light_offloaded, best->pid, dst, cpu, rq_of(cpu)->nr_running);
 }
 
 /* hmp_force_up_migration(), before each periodic balance: checks all CPUs. */
@@ -353,8 +364,10 @@ __noinline bool hmp_idle_pull(u32 this_cpu, u64 now)
 	if (best->pid && best->key >= (s64)tunables.hmp_up_threshold && !rq_of(best->cpu)->active_balance) {
 		hmp_note_migration(best, true, now);
 		pulled = move_candidate(best, now);
-		if (pulled)
+		if (pulled) {
+			hmp_count(best->cpu, this_cpu);
 			explain(heavy_pulled, best->pid, this_cpu, best->key, tunables.hmp_up_threshold, best->cpu);
+		}
 	}
 	unlock_candidates();
 	return pulled;
