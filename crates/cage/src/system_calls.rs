@@ -123,8 +123,10 @@ const REFUSED_BESIDES: &[libc::c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_BESIDES: &[libc::c_long] = &[];
 
-/// fchmodat2() has this number on every architecture (Linux 6.6, include/uapi/asm-generic/unistd.h).
-const FCHMODAT2: libc::c_long = 452;
+/// The first number of the system calls that came after the lists above were made. It is the same on every architecture
+/// (fchmodat2(), Linux 6.6, include/uapi/asm-generic/unistd.h). Later calls change files (setxattrat(), file_setattr()) and
+/// mounts (open_tree_attr()), as the refused ones do. x32's numbers are higher, and their architecture is x86-64's.
+const FIRST_UNKNOWN: u32 = 452;
 
 /// The flags with which a clone() makes a namespace.
 const NAMESPACES: [libc::c_int; 7] = [
@@ -145,7 +147,7 @@ pub fn filter() -> Result<Option<BpfProgram>, BackendError> {
     let Ok(architecture) = TargetArch::try_from(std::env::consts::ARCH) else {
         return Ok(None);
     };
-    let always = [REFUSED, REFUSED_BESIDES, &[FCHMODAT2]].concat();
+    let always = [REFUSED, REFUSED_BESIDES].concat();
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         always.into_iter().map(|call| (call, Vec::new())).collect();
     let when = |argument, operator, value| {
@@ -169,17 +171,13 @@ pub fn filter() -> Result<Option<BpfProgram>, BackendError> {
 
     let refused = SeccompAction::Errno(libc::ENOSYS as u32);
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, architecture)?;
-    let mut program = without_x32();
+    let mut program = without_unknown();
     program.extend(BpfProgram::try_from(filter)?);
     Ok(Some(program))
 }
 
-/// Refuses the calls of x32, whose numbers the filter does not know and whose architecture is x86-64's.
-fn without_x32() -> BpfProgram {
-    const X32: u32 = 0x4000_0000;
-    if !cfg!(target_arch = "x86_64") {
-        return Vec::new();
-    }
+/// Refuses the calls from [`FIRST_UNKNOWN`] on.
+fn without_unknown() -> BpfProgram {
     let step = |code: u32, jf: u8, k: u32| sock_filter {
         code: code as u16,
         jt: 0,
@@ -189,7 +187,11 @@ fn without_x32() -> BpfProgram {
     vec![
         // The number is the first word of struct seccomp_data (include/uapi/linux/seccomp.h).
         step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
-        step(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 1, X32),
+        step(
+            libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K,
+            1,
+            FIRST_UNKNOWN,
+        ),
         step(
             libc::BPF_RET | libc::BPF_K,
             0,
@@ -259,7 +261,7 @@ mod tests {
     #[cfg_attr(miri, ignore)]
     fn other_system_calls_do_not_pass() {
         type Call = (&'static str, fn() -> libc::c_long);
-        let refused: [Call; 12] = [
+        let refused: [Call; 14] = [
             ("socket", || {
                 unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0) }.into()
             }),
@@ -271,7 +273,13 @@ mod tests {
                 unsafe { libc::chmod(c"/nowhere".as_ptr(), 0o755) }.into()
             }),
             ("fchmodat2", || unsafe {
-                libc::syscall(FCHMODAT2, -100, c"/nowhere".as_ptr(), 0o755, 0)
+                libc::syscall(452, -100, c"/nowhere".as_ptr(), 0o755, 0)
+            }),
+            ("setxattrat", || unsafe {
+                libc::syscall(463, -100, c"/nowhere".as_ptr(), 0, 0, 0, 0)
+            }),
+            ("file_setattr", || unsafe {
+                libc::syscall(469, -100, c"/nowhere".as_ptr(), 0, 0, 0)
             }),
             ("ptrace", || unsafe {
                 libc::syscall(libc::SYS_ptrace, 16, libc::getppid(), 0, 0)
