@@ -57,12 +57,21 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_open_by_handle_at,
     libc::SYS_inotify_init1,
     libc::SYS_fanotify_init,
-    // These calls create or use objects that outlive the process: memory, semaphores, messages and keys.
+    // These calls create, use or remove objects that outlive the process, and that other processes use: memory,
+    // semaphores, messages and keys.
     libc::SYS_shmget,
     libc::SYS_shmat,
+    libc::SYS_shmctl,
     libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
     libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
     libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
     libc::SYS_add_key,
     libc::SYS_request_key,
     libc::SYS_keyctl,
@@ -78,6 +87,8 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_umount2,
     libc::SYS_fsopen,
     libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_fsconfig,
     libc::SYS_open_tree,
     libc::SYS_move_mount,
     libc::SYS_mount_setattr,
@@ -90,6 +101,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_delete_module,
     libc::SYS_acct,
     libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
     libc::SYS_syslog,
     libc::SYS_personality,
     libc::SYS_sethostname,
@@ -261,7 +273,7 @@ mod tests {
     #[cfg_attr(miri, ignore)]
     fn other_system_calls_do_not_pass() {
         type Call = (&'static str, fn() -> libc::c_long);
-        let refused: [Call; 14] = [
+        let refused: [Call; 18] = [
             ("socket", || {
                 unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0) }.into()
             }),
@@ -280,6 +292,18 @@ mod tests {
             }),
             ("file_setattr", || unsafe {
                 libc::syscall(469, -100, c"/nowhere".as_ptr(), 0, 0, 0)
+            }),
+            ("shmctl", || {
+                unsafe { libc::shmctl(-1, libc::IPC_RMID, std::ptr::null_mut()) }.into()
+            }),
+            ("semop", || {
+                unsafe { libc::semop(-1, std::ptr::null_mut(), 0) }.into()
+            }),
+            ("msgsnd", || {
+                unsafe { libc::msgsnd(-1, std::ptr::null(), 0, 0) }.into()
+            }),
+            ("mq_unlink", || {
+                unsafe { libc::mq_unlink(c"/nowhere".as_ptr()) }.into()
             }),
             ("ptrace", || unsafe {
                 libc::syscall(libc::SYS_ptrace, 16, libc::getppid(), 0, 0)
