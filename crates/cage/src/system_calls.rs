@@ -10,6 +10,7 @@ use seccompiler::{
     SeccompCondition, SeccompFilter, SeccompRule, TargetArch, sock_filter,
 };
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Calls that are refused with any arguments, grouped by possible harm.
 const REFUSED: &[libc::c_long] = &[
@@ -136,8 +137,8 @@ const REFUSED_BESIDES: &[libc::c_long] = &[
 const REFUSED_BESIDES: &[libc::c_long] = &[];
 
 /// The first number of the system calls that came after the lists above were made. It is the same on every architecture
-/// (fchmodat2(), Linux 6.6, include/uapi/asm-generic/unistd.h). Later calls change files (setxattrat(), file_setattr()) and
-/// mounts (open_tree_attr()), as the refused ones do. x32's numbers are higher, and their architecture is x86-64's.
+/// (fchmodat2(), Linux 6.6, include/uapi/asm-generic/unistd.h). Later calls change files (setxattrat(), file_setattr())
+/// and mounts (open_tree_attr()), as the refused ones do. x32's numbers are higher, and their architecture is x86-64's.
 const FIRST_UNKNOWN: u32 = 452;
 
 /// The flags with which a clone() makes a namespace.
@@ -151,7 +152,11 @@ const NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWNET,
 ];
 
-/// ioctl()s that can insert input into a terminal.
+/// The requests of ioctl() for terminals and descriptors (include/uapi/asm-generic/ioctls.h). Others change files that
+/// are open for reading (`FS_IOC_SETFLAGS`) and whole file systems (`FIFREEZE`), which Landlock does not restrict.
+const REQUESTS: Range<u64> = 0x5400..0x5500;
+
+/// The requests among them that can insert input into a terminal.
 const TYPING: [u64; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
 
 /// Makes the filter; `None` on an architecture whose system calls are not known here.
@@ -172,12 +177,13 @@ pub fn filter() -> Result<Option<BpfProgram>, BackendError> {
         libc::SYS_clone,
         namespaces.into_iter().collect::<Result<_, _>>()?,
     );
-    // The kernel uses only the lower half of the request.
-    let typing = TYPING.map(|request| when(1, Is::MaskedEq(u32::MAX.into()), request));
-    rules.insert(
-        libc::SYS_ioctl,
-        typing.into_iter().collect::<Result<_, _>>()?,
-    );
+    let requests = [
+        when(1, Is::Lt, REQUESTS.start),
+        when(1, Is::Ge, REQUESTS.end),
+    ];
+    let typing = TYPING.map(|request| when(1, Is::Eq, request));
+    let requests = requests.into_iter().chain(typing);
+    rules.insert(libc::SYS_ioctl, requests.collect::<Result<_, _>>()?);
     // Refuse the call if it is about another process.
     rules.insert(libc::SYS_prlimit64, vec![when(0, Is::Ne, 0)?]);
 
@@ -273,7 +279,7 @@ mod tests {
     #[cfg_attr(miri, ignore)]
     fn other_system_calls_do_not_pass() {
         type Call = (&'static str, fn() -> libc::c_long);
-        let refused: [Call; 18] = [
+        let refused: [Call; 19] = [
             ("socket", || {
                 unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0) }.into()
             }),
@@ -325,6 +331,9 @@ mod tests {
                     )
                 }
                 .into()
+            }),
+            ("FS_IOC_SETFLAGS", || {
+                unsafe { libc::ioctl(0, libc::FS_IOC_SETFLAGS, std::ptr::null::<u8>()) }.into()
             }),
             ("TIOCSTI", || {
                 unsafe { libc::ioctl(0, libc::TIOCSTI, c"x".as_ptr()) }.into()
