@@ -159,6 +159,10 @@ const REQUESTS: Range<u64> = 0x5400..0x5500;
 /// The requests among them that can insert input into a terminal.
 const TYPING: [u64; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
 
+/// The commands of fcntl() with which input on a descriptor sends a chosen signal to a chosen process (`F_SETSIG`,
+/// `F_SETOWN_EX`: include/uapi/asm-generic/fcntl.h).
+const SIGNALS: [libc::c_int; 3] = [libc::F_SETOWN, 10, 15];
+
 /// Makes the filter; `None` on an architecture whose system calls are not known here.
 pub fn filter() -> Result<Option<BpfProgram>, BackendError> {
     let Ok(architecture) = TargetArch::try_from(std::env::consts::ARCH) else {
@@ -184,6 +188,11 @@ pub fn filter() -> Result<Option<BpfProgram>, BackendError> {
     let typing = TYPING.map(|request| when(1, Is::Eq, request));
     let requests = requests.into_iter().chain(typing);
     rules.insert(libc::SYS_ioctl, requests.collect::<Result<_, _>>()?);
+    let signals = SIGNALS.map(|command| when(1, Is::MaskedEq(u32::MAX.into()), command as u64));
+    rules.insert(
+        libc::SYS_fcntl,
+        signals.into_iter().collect::<Result<_, _>>()?,
+    );
     // Refuse the call if it is about another process.
     rules.insert(libc::SYS_prlimit64, vec![when(0, Is::Ne, 0)?]);
 
@@ -279,13 +288,19 @@ mod tests {
     #[cfg_attr(miri, ignore)]
     fn other_system_calls_do_not_pass() {
         type Call = (&'static str, fn() -> libc::c_long);
-        let refused: [Call; 19] = [
+        let refused: [Call; 21] = [
             ("socket", || {
                 unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0) }.into()
             }),
             ("kill", || unsafe { libc::kill(libc::getppid(), 0) }.into()),
             ("tgkill", || unsafe {
                 libc::syscall(libc::SYS_tgkill, libc::getppid(), libc::getppid(), 0)
+            }),
+            ("F_SETOWN", || {
+                unsafe { libc::fcntl(0, libc::F_SETOWN, libc::getppid()) }.into()
+            }),
+            ("F_SETSIG", || {
+                unsafe { libc::fcntl(0, 10, libc::SIGKILL) }.into()
             }),
             ("chmod", || {
                 unsafe { libc::chmod(c"/nowhere".as_ptr(), 0o755) }.into()
