@@ -15,7 +15,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The load of each turn.
@@ -55,17 +55,13 @@ impl Load {
         };
         let system = |error: io::Error| Fault::System(error.to_string());
         let part = guard.part("command").map_err(system)?;
-        let (program, options) = words
-            .split_first()
-            .unwrap_or_else(|| unreachable!("the command line has a command"));
-        let mut command = Command::new(program);
-        command.args(options);
+        let mut command = command(words);
         let said = Said::by(&mut command).map_err(system)?;
         let switches = switches();
         let began = Instant::now();
         let child = part.spawn(&mut command);
         let child =
-            child.map_err(|error| Fault::Command(format!("{}: {error}", program.display())))?;
+            child.map_err(|error| Fault::Command(format!("{}: {error}", words[0].display())))?;
         let pid = child.id() as i32;
         if let Some(recorder) = recorder {
             recorder.mark_load(pid).map_err(system)?;
@@ -78,6 +74,17 @@ impl Load {
             switches,
         })
     }
+}
+
+/// The command of a turn. It has no input, because the first turn would read all of the trial's own input, and leave
+/// the other turns another load.
+fn command(words: &[OsString]) -> Command {
+    let (program, options) = words
+        .split_first()
+        .unwrap_or_else(|| unreachable!("the command line has a command"));
+    let mut command = Command::new(program);
+    command.args(options).stdin(Stdio::null());
+    command
 }
 
 impl Running {
@@ -230,8 +237,21 @@ fn logs(folder: &Path) -> Vec<PathBuf> {
 mod tests {
     use super::*;
     use std::ffi::OsStr;
-    use std::io::Write;
+    use std::io::{Seek, Write};
+    use std::os::fd::AsRawFd;
     use std::os::unix::ffi::OsStrExt;
+
+    #[test]
+    fn no_turn_reads_the_input_of_the_trial() {
+        let mut input = tempfile::tempfile().unwrap();
+        input.write_all(b"numbers to sort").unwrap();
+        input.rewind().unwrap();
+        // SAFETY: no other test uses the standard input.
+        assert_eq!(unsafe { libc::dup2(input.as_raw_fd(), 0) }, 0);
+        let mut command = command(&["cat".into()]);
+        let child = command.stdout(Stdio::piped()).spawn().unwrap();
+        assert_eq!(child.wait_with_output().unwrap().stdout, b"");
+    }
 
     #[test]
     fn the_frames_of_a_turn_are_those_that_it_added() {
