@@ -181,6 +181,7 @@ impl Linux {
             if ended.map_err(failed)? {
                 return Ok(());
             }
+            running.forget();
             self.check()?;
         }
     }

@@ -88,6 +88,13 @@ fn command(words: &[OsString]) -> Command {
 }
 
 impl Running {
+    /// Frees the space of the command's output, which is not shown.
+    pub fn forget(&self) {
+        if let Some((_, _, said)) = &self.command {
+            said.forget();
+        }
+    }
+
     /// The threads of the command and of all that it started.
     pub fn threads(&self) -> Vec<i32> {
         let part = self.command.as_ref().map(|(_, part, _)| part);

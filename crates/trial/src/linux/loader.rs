@@ -68,6 +68,7 @@ impl Loader {
     pub fn check(&mut self) -> Result<(), String> {
         let state = state(&self.sched_ext);
         self.was_loaded |= state == "enabled";
+        self.said.forget();
         if let Ok(Some(status)) = self.child.try_wait() {
             return Err(format!(
                 "its loader ended {}{}",
