@@ -134,7 +134,8 @@ pub fn unload(sched_ext: &Path) -> Result<(), String> {
     }
 }
 
-fn state(sched_ext: &Path) -> String {
+/// The state of the kernel's sched_ext, such as `enabled` or `disabled`; empty if the kernel has no sched_ext.
+pub fn state(sched_ext: &Path) -> String {
     let text = fs::read_to_string(sched_ext.join("state")).unwrap_or_default();
     text.trim().to_owned()
 }
