@@ -21,6 +21,8 @@ use workload::recording::{Recording, Replay};
 /// `validate` allows the same factor.
 const FIGURES: [(&str, &str, f64); 2] = [("time", "makespan", 1.15), (LATENCY, "latency", 1.5)];
 const LATENCY: &str = "wakeup_latency_p99";
+/// The end of a figure's name that a thread's name precedes. The thread may be called `kworker/0:1`.
+const OF_THREAD: &str = "/wakeup_latency_p99";
 /// The least part of a turn in % that must be recorded for its latencies to be compared.
 const LEAST_RECORDED_PCT: f64 = 50.0;
 /// The error in % from which the thread that differs most is named.
@@ -286,7 +288,7 @@ fn pairs(measured: &Results<'_>, simulation: &Comparison, at: usize) -> [Vec<Pai
     };
     let threads = measured.rows.iter().filter_map(|row| {
         let name = &row.measure.metric.name;
-        let thread = name.strip_suffix("/wakeup_latency_p99")?;
+        let thread = name.strip_suffix(OF_THREAD)?;
         pair(name, &format!("{thread}/latency"), f64::MAX)
     });
     let threads = threads.collect();
@@ -323,7 +325,7 @@ fn culprits(pairs: &[Pair], threads: &[Pair]) -> Vec<String> {
         let own = threads.iter().filter(|it| it.scheduler == name);
         let far = |it: &Pair| it.error_pct().abs();
         let worst = own.max_by(|a, b| far(a).total_cmp(&far(b)))?;
-        let thread = worst.figure.split('/').next().unwrap_or_default();
+        let thread = worst.figure.strip_suffix(OF_THREAD).unwrap_or_default();
         Some(format!(
             "Under {name} the prediction misses the latency of the thread {thread} most: measured {:.2} times that under the \
              kernel's own scheduler, predicted {:.2} times.",
@@ -408,12 +410,12 @@ mod tests {
     fn a_wrong_prediction_names_the_thread_that_differs_most() {
         let threads = [
             pair("ui/wakeup_latency_p99", 1.0, 1.1),
-            pair("io/wakeup_latency_p99", 2.0, 1.0),
+            pair("io/1/wakeup_latency_p99", 2.0, 1.0),
         ];
         assert!(culprits(&[pair("time", 1.0, 1.1)], &threads).is_empty());
         let says = culprits(&[pair("time", 1.0, 1.2)], &threads);
         assert!(
-            says[0].contains("thread io most: measured 2.00 times"),
+            says[0].contains("thread io/1 most: measured 2.00 times"),
             "{says:?}"
         );
     }
