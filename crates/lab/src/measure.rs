@@ -219,10 +219,55 @@ pub fn judged_threads(workload: &dyn Workload) -> Vec<String> {
     let latency = metrics
         .iter()
         .filter(|metric| metric.role == Role::Decides(Goal::Latency));
-    let named =
-        latency.filter_map(|metric| metric.pool.as_ref().unwrap_or(&metric.name).split_once('/'));
+    // A thread's name may have slashes, too.
+    let named = latency.filter_map(|metric| {
+        metric
+            .pool
+            .as_ref()
+            .unwrap_or(&metric.name)
+            .rsplit_once('/')
+    });
     let mut names: Vec<String> = named.map(|(thread, _)| thread.to_owned()).collect();
     names.sort();
     names.dedup();
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use workload::recording::{Period, Recording, Replay, Step, Thread, VERSION};
+
+    #[test]
+    fn the_name_of_a_judged_thread_may_have_slashes() {
+        let period = Period {
+            ns: 16_000_000,
+            confidence: None,
+            woken_by: None,
+        };
+        let releases = (1..9).flat_map(|it| {
+            [
+                Step::Until(it * period.ns),
+                Step::Release,
+                Step::Run(1_000_000),
+            ]
+        });
+        let recording = Recording {
+            recording: VERSION,
+            description: String::new(),
+            streams: Vec::new(),
+            mutexes: 0,
+            threads: vec![Thread {
+                name: "pool/1".to_owned(),
+                nice: 0,
+                fifo: None,
+                period: Some(period),
+                steps: releases.collect(),
+            }],
+        };
+        assert_eq!(
+            judged_threads(&Replay::new("recorded", recording)),
+            ["pool/1"]
+        );
+    }
 }
