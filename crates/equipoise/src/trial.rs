@@ -11,12 +11,13 @@ use crate::output::{self, Staged};
 use crate::progress::Progress;
 use crate::say;
 use ::trial::bundle::Bundle;
-use ::trial::linux::{Linux, Load, Options};
+use ::trial::linux::{Linux, Load, Options, SchedulerCosts};
 use ::trial::{About, Fault, Measured, Outcome, Plan, Scheduler};
 use lab::Results;
 use machine::input::{self, BadInput};
 use recorder::busy::Watch;
 use report::{Page, Shown, Table};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -84,37 +85,84 @@ fn measure(args: &Trial, output: &Output) -> Result<(), Error> {
         all: args.all,
     };
     let mut page = ::trial::page(&about, &plan, &outcome, &measured, shown);
-    if let Some(predictor) = predictor.as_ref().filter(|_| !outcome.blocks.is_empty()) {
-        if args.predict {
-            let results = Results::new(names(&plan, &outcome), &measured.measures, &measured.runs);
-            predictor.add(&mut page, trace.as_deref(), &results, &outcome, &costs)?;
-        }
-        if let Some(trace) = trace.as_deref().filter(|_| args.tune) {
-            let tuned = tune::tune(predictor, trace, watches)?;
-            page.tables
-                .extend((!tuned.table.rows.is_empty()).then_some(tuned.table));
-            page.remarks.push(OTHER_SETTINGS.to_owned());
-            match tuned.best {
-                Some(best) => beside_defaults(&mut page, args, &plan, &about, &find, &best)?,
-                None => page.remarks.push(NOTHING_TO_TUNE.to_owned()),
-            }
-        }
-    }
-    let staged = match &args.bundle {
-        Some(file) => {
-            let bundle = Bundle::new(&about, &plan, &outcome, args.names);
-            show::stage(
-                file,
-                &bundle,
-                trace.as_deref(),
-                predictor.as_ref(),
-                args.names,
-            )?
-        }
-        None => Staged::default(),
+    let done = Done {
+        plan: &plan,
+        about: &about,
+        outcome: &outcome,
+        measured: &measured,
+        trace,
+        costs,
+    };
+    // Whatever fails from here on, the results are shown.
+    let simulated = match &predictor {
+        Some(it) if !outcome.blocks.is_empty() => simulate(&mut page, args, &find, it, &done),
+        _ => Ok(()),
+    };
+    let (staged, bundled) = match bundle(args, predictor.as_ref(), &done) {
+        Ok(staged) => (staged, Ok(())),
+        Err(error) => (Staged::default(), Err(error)),
     };
     output::show_with(output, "trial", page, staged)?;
-    ended(outcome.ended)
+    ended(outcome.ended).and(simulated).and(bundled)
+}
+
+/// A trial that has ended.
+struct Done<'a> {
+    plan: &'a Plan,
+    about: &'a About,
+    outcome: &'a Outcome,
+    measured: &'a Measured,
+    /// A recorded turn under the kernel's own scheduler, if there is one.
+    trace: Option<Vec<u8>>,
+    costs: BTreeMap<String, SchedulerCosts>,
+}
+
+/// Adds predictions and the results of tuning to the `page` of the trial, if the command line asks for them.
+fn simulate(
+    page: &mut Page,
+    args: &Trial,
+    find: &dyn Fn(&str) -> Option<PathBuf>,
+    predictor: &predict::Predictor,
+    done: &Done<'_>,
+) -> Result<(), Error> {
+    let Done {
+        plan,
+        outcome,
+        measured,
+        ..
+    } = *done;
+    let trace = done.trace.as_deref();
+    if args.predict {
+        let results = Results::new(names(plan, outcome), &measured.measures, &measured.runs);
+        predictor.add(page, trace, &results, outcome, &done.costs)?;
+    }
+    let Some(trace) = trace.filter(|_| args.tune) else {
+        return Ok(());
+    };
+    let tuned = tune::tune(predictor, trace, args.watch.is_some())?;
+    page.tables
+        .extend((!tuned.table.rows.is_empty()).then_some(tuned.table));
+    page.remarks.push(OTHER_SETTINGS.to_owned());
+    match tuned.best {
+        Some(best) => beside_defaults(page, args, plan, done.about, find, &best),
+        None => {
+            page.remarks.push(NOTHING_TO_TUNE.to_owned());
+            Ok(())
+        }
+    }
+}
+
+/// The bundle, if the command line asks for one, in a file that does not have its final name yet.
+fn bundle(
+    args: &Trial,
+    predictor: Option<&predict::Predictor>,
+    done: &Done<'_>,
+) -> Result<Staged, Error> {
+    let Some(file) = &args.bundle else {
+        return Ok(Staged::default());
+    };
+    let bundle = Bundle::new(done.about, done.plan, done.outcome, args.names);
+    show::stage(file, &bundle, done.trace.as_deref(), predictor, args.names)
 }
 
 const OTHER_SETTINGS: &str = "Tuning simulated the recorded load with one changed setting at a time, of those that a \
