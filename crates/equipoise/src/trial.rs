@@ -320,16 +320,48 @@ fn clock() -> u64 {
     now.map_or(1, |now| now.as_micros() as u64 % 1_000_000)
 }
 
-/// This computer's CPU and kernel in words.
+/// This computer's CPU or board, and kernel, in words.
 fn computer() -> String {
-    let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let files = [
+        "/proc/cpuinfo",
+        "/sys/firmware/devicetree/base/model",
+        "/proc/sys/kernel/osrelease",
+    ];
+    named(files.map(|file| std::fs::read_to_string(file).unwrap_or_default()))
+}
+
+/// The name of the computer with this cpuinfo, which has no name of the CPU on 64-bit Arm and RISC-V; with this board
+/// in its device tree, if any; and with this kernel.
+fn named([cpus, board, release]: [String; 3]) -> String {
     let mut lines = cpus.lines().filter_map(|line| line.split_once(':'));
     let model = lines.find(|(key, _)| key.trim() == "model name");
-    let model = model.map_or("this computer", |(_, name)| name.trim());
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    format!("{model}, Linux {}", release.trim())
+    let names = [
+        model.map_or("", |(_, name)| name.trim()),
+        board.trim_end_matches('\0').trim(),
+    ];
+    let name = names.into_iter().find(|it| !it.is_empty());
+    format!(
+        "{}, Linux {}",
+        name.unwrap_or("this computer"),
+        release.trim()
+    )
 }
 
 fn bad(message: String, expected: &str) -> Error {
     Error::Input(Box::new(BadInput::whole(message, expected)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boards_whose_cpus_have_no_name_differ() {
+        let name = |cpus: &str, board: &str| named([cpus, board, "6.12.9\n"].map(str::to_owned));
+        let arm = "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd0b\n";
+        let laptop = "processor\t: 0\nmodel name\t: A CPU @ 3 GHz\n";
+        assert_eq!(name(laptop, ""), "A CPU @ 3 GHz, Linux 6.12.9");
+        assert_eq!(name(arm, "Radxa ROCK 5B\0"), "Radxa ROCK 5B, Linux 6.12.9");
+        assert_eq!(name(arm, ""), "this computer, Linux 6.12.9");
+    }
 }
