@@ -29,6 +29,7 @@ const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// Records, and writes the recording, even after Ctrl-C.
 pub fn run(args: &Record) -> Result<(), Error> {
     let workload = for_workload(args)?;
+    output::check_file(&args.output)?;
     let cannot = |error: io::Error| {
         let root = match rustix::process::geteuid().is_root() {
             true => "",
