@@ -10,6 +10,7 @@ use seccompiler::{
     SeccompCondition, SeccompFilter, SeccompRule, TargetArch, sock_filter,
 };
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Calls that are refused with any arguments, grouped by possible harm.
 const REFUSED: &[libc::c_long] = &[
@@ -57,12 +58,21 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_open_by_handle_at,
     libc::SYS_inotify_init1,
     libc::SYS_fanotify_init,
-    // These calls create or use objects that outlive the process: memory, semaphores, messages and keys.
+    // These calls create, use or remove objects that outlive the process, and that other processes use: memory,
+    // semaphores, messages and keys.
     libc::SYS_shmget,
     libc::SYS_shmat,
+    libc::SYS_shmctl,
     libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
     libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
     libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
     libc::SYS_add_key,
     libc::SYS_request_key,
     libc::SYS_keyctl,
@@ -78,6 +88,8 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_umount2,
     libc::SYS_fsopen,
     libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_fsconfig,
     libc::SYS_open_tree,
     libc::SYS_move_mount,
     libc::SYS_mount_setattr,
@@ -90,6 +102,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_delete_module,
     libc::SYS_acct,
     libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
     libc::SYS_syslog,
     libc::SYS_personality,
     libc::SYS_sethostname,
@@ -123,8 +136,10 @@ const REFUSED_BESIDES: &[libc::c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_BESIDES: &[libc::c_long] = &[];
 
-/// fchmodat2() has this number on every architecture (Linux 6.6, include/uapi/asm-generic/unistd.h).
-const FCHMODAT2: libc::c_long = 452;
+/// The first number of the system calls that came after the lists above were made. It is the same on every architecture
+/// (fchmodat2(), Linux 6.6, include/uapi/asm-generic/unistd.h). Later calls change files (setxattrat(), file_setattr())
+/// and mounts (open_tree_attr()), as the refused ones do. x32's numbers are higher, and their architecture is x86-64's.
+const FIRST_UNKNOWN: u32 = 452;
 
 /// The flags with which a clone() makes a namespace.
 const NAMESPACES: [libc::c_int; 7] = [
@@ -137,15 +152,23 @@ const NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWNET,
 ];
 
-/// ioctl()s that can insert input into a terminal.
+/// The requests of ioctl() for terminals and descriptors (include/uapi/asm-generic/ioctls.h). Others change files that
+/// are open for reading (`FS_IOC_SETFLAGS`) and whole file systems (`FIFREEZE`), which Landlock does not restrict.
+const REQUESTS: Range<u64> = 0x5400..0x5500;
+
+/// The requests among them that can insert input into a terminal.
 const TYPING: [u64; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
+
+/// The commands of fcntl() with which input on a descriptor sends a chosen signal to a chosen process (`F_SETSIG`,
+/// `F_SETOWN_EX`: include/uapi/asm-generic/fcntl.h).
+const SIGNALS: [libc::c_int; 3] = [libc::F_SETOWN, 10, 15];
 
 /// Makes the filter; `None` on an architecture whose system calls are not known here.
 pub fn filter() -> Result<Option<BpfProgram>, BackendError> {
     let Ok(architecture) = TargetArch::try_from(std::env::consts::ARCH) else {
         return Ok(None);
     };
-    let always = [REFUSED, REFUSED_BESIDES, &[FCHMODAT2]].concat();
+    let always = [REFUSED, REFUSED_BESIDES].concat();
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         always.into_iter().map(|call| (call, Vec::new())).collect();
     let when = |argument, operator, value| {
@@ -158,28 +181,30 @@ pub fn filter() -> Result<Option<BpfProgram>, BackendError> {
         libc::SYS_clone,
         namespaces.into_iter().collect::<Result<_, _>>()?,
     );
-    // The kernel uses only the lower half of the request.
-    let typing = TYPING.map(|request| when(1, Is::MaskedEq(u32::MAX.into()), request));
+    let requests = [
+        when(1, Is::Lt, REQUESTS.start),
+        when(1, Is::Ge, REQUESTS.end),
+    ];
+    let typing = TYPING.map(|request| when(1, Is::Eq, request));
+    let requests = requests.into_iter().chain(typing);
+    rules.insert(libc::SYS_ioctl, requests.collect::<Result<_, _>>()?);
+    let signals = SIGNALS.map(|command| when(1, Is::MaskedEq(u32::MAX.into()), command as u64));
     rules.insert(
-        libc::SYS_ioctl,
-        typing.into_iter().collect::<Result<_, _>>()?,
+        libc::SYS_fcntl,
+        signals.into_iter().collect::<Result<_, _>>()?,
     );
     // Refuse the call if it is about another process.
     rules.insert(libc::SYS_prlimit64, vec![when(0, Is::Ne, 0)?]);
 
     let refused = SeccompAction::Errno(libc::ENOSYS as u32);
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, architecture)?;
-    let mut program = without_x32();
+    let mut program = without_unknown();
     program.extend(BpfProgram::try_from(filter)?);
     Ok(Some(program))
 }
 
-/// Refuses the calls of x32, whose numbers the filter does not know and whose architecture is x86-64's.
-fn without_x32() -> BpfProgram {
-    const X32: u32 = 0x4000_0000;
-    if !cfg!(target_arch = "x86_64") {
-        return Vec::new();
-    }
+/// Refuses the calls from [`FIRST_UNKNOWN`] on.
+fn without_unknown() -> BpfProgram {
     let step = |code: u32, jf: u8, k: u32| sock_filter {
         code: code as u16,
         jt: 0,
@@ -189,7 +214,11 @@ fn without_x32() -> BpfProgram {
     vec![
         // The number is the first word of struct seccomp_data (include/uapi/linux/seccomp.h).
         step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
-        step(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 1, X32),
+        step(
+            libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K,
+            1,
+            FIRST_UNKNOWN,
+        ),
         step(
             libc::BPF_RET | libc::BPF_K,
             0,
@@ -259,7 +288,7 @@ mod tests {
     #[cfg_attr(miri, ignore)]
     fn other_system_calls_do_not_pass() {
         type Call = (&'static str, fn() -> libc::c_long);
-        let refused: [Call; 12] = [
+        let refused: [Call; 21] = [
             ("socket", || {
                 unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0) }.into()
             }),
@@ -267,11 +296,35 @@ mod tests {
             ("tgkill", || unsafe {
                 libc::syscall(libc::SYS_tgkill, libc::getppid(), libc::getppid(), 0)
             }),
+            ("F_SETOWN", || {
+                unsafe { libc::fcntl(0, libc::F_SETOWN, libc::getppid()) }.into()
+            }),
+            ("F_SETSIG", || {
+                unsafe { libc::fcntl(0, 10, libc::SIGKILL) }.into()
+            }),
             ("chmod", || {
                 unsafe { libc::chmod(c"/nowhere".as_ptr(), 0o755) }.into()
             }),
             ("fchmodat2", || unsafe {
-                libc::syscall(FCHMODAT2, -100, c"/nowhere".as_ptr(), 0o755, 0)
+                libc::syscall(452, -100, c"/nowhere".as_ptr(), 0o755, 0)
+            }),
+            ("setxattrat", || unsafe {
+                libc::syscall(463, -100, c"/nowhere".as_ptr(), 0, 0, 0, 0)
+            }),
+            ("file_setattr", || unsafe {
+                libc::syscall(469, -100, c"/nowhere".as_ptr(), 0, 0, 0)
+            }),
+            ("shmctl", || {
+                unsafe { libc::shmctl(-1, libc::IPC_RMID, std::ptr::null_mut()) }.into()
+            }),
+            ("semop", || {
+                unsafe { libc::semop(-1, std::ptr::null_mut(), 0) }.into()
+            }),
+            ("msgsnd", || {
+                unsafe { libc::msgsnd(-1, std::ptr::null(), 0, 0) }.into()
+            }),
+            ("mq_unlink", || {
+                unsafe { libc::mq_unlink(c"/nowhere".as_ptr()) }.into()
             }),
             ("ptrace", || unsafe {
                 libc::syscall(libc::SYS_ptrace, 16, libc::getppid(), 0, 0)
@@ -293,6 +346,9 @@ mod tests {
                     )
                 }
                 .into()
+            }),
+            ("FS_IOC_SETFLAGS", || {
+                unsafe { libc::ioctl(0, libc::FS_IOC_SETFLAGS, std::ptr::null::<u8>()) }.into()
             }),
             ("TIOCSTI", || {
                 unsafe { libc::ioctl(0, libc::TIOCSTI, c"x".as_ptr()) }.into()

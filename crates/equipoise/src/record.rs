@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::atomic::Ordering;
@@ -29,6 +30,7 @@ const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// Records, and writes the recording, even after Ctrl-C.
 pub fn run(args: &Record) -> Result<(), Error> {
     let workload = for_workload(args)?;
+    output::check_file(&args.output)?;
     let cannot = |error: io::Error| {
         let root = match rustix::process::geteuid().is_root() {
             true => "",
@@ -231,7 +233,7 @@ fn start(command: &[OsString]) -> Result<Child, Error> {
         })
 }
 
-/// Returns the command's status. Ends a command that still runs, and returns 0 for it.
+/// Returns the command's status, as a shell numbers it. Ends a command that still runs, and returns 0 for it.
 fn finish(command: Option<Child>) -> io::Result<i32> {
     let Some(mut child) = command else {
         return Ok(0);
@@ -243,9 +245,25 @@ fn finish(command: Option<Child>) -> io::Result<i32> {
         let _ = kill_process(pid, Signal::TERM);
         return Ok(0);
     }
-    Ok(child.wait()?.code().unwrap_or(1))
+    let status = child.wait()?;
+    let by_signal = status.signal().map(|it| 128 + it);
+    Ok(status.code().or(by_signal).unwrap_or(1))
 }
 
 fn bad(message: String, expected: &str) -> Error {
     Error::Input(Box::new(BadInput::whole(message, expected)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_killed_command_has_the_status_that_a_shell_reports() {
+        for (script, expected) in [("kill -9 $$", 128 + 9), ("exit 7", 7), ("exit 0", 0)] {
+            let mut child = Command::new("sh").args(["-c", script]).spawn().unwrap();
+            child.wait().unwrap();
+            assert_eq!(finish(Some(child)).unwrap(), expected, "{script}");
+        }
+    }
 }

@@ -11,12 +11,13 @@ use crate::output::{self, Staged};
 use crate::progress::Progress;
 use crate::say;
 use ::trial::bundle::Bundle;
-use ::trial::linux::{Linux, Load, Options};
+use ::trial::linux::{Linux, Load, Options, SchedulerCosts};
 use ::trial::{About, Fault, Measured, Outcome, Plan, Scheduler};
 use lab::Results;
 use machine::input::{self, BadInput};
 use recorder::busy::Watch;
 use report::{Page, Shown, Table};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -84,37 +85,84 @@ fn measure(args: &Trial, output: &Output) -> Result<(), Error> {
         all: args.all,
     };
     let mut page = ::trial::page(&about, &plan, &outcome, &measured, shown);
-    if let Some(predictor) = predictor.as_ref().filter(|_| !outcome.blocks.is_empty()) {
-        if args.predict {
-            let results = Results::new(names(&plan, &outcome), &measured.measures, &measured.runs);
-            predictor.add(&mut page, trace.as_deref(), &results, &outcome, &costs)?;
-        }
-        if let Some(trace) = trace.as_deref().filter(|_| args.tune) {
-            let tuned = tune::tune(predictor, trace, watches)?;
-            page.tables
-                .extend((!tuned.table.rows.is_empty()).then_some(tuned.table));
-            page.remarks.push(OTHER_SETTINGS.to_owned());
-            match tuned.best {
-                Some(best) => beside_defaults(&mut page, args, &plan, &about, &find, &best)?,
-                None => page.remarks.push(NOTHING_TO_TUNE.to_owned()),
-            }
-        }
-    }
-    let staged = match &args.bundle {
-        Some(file) => {
-            let bundle = Bundle::new(&about, &plan, &outcome, args.names);
-            show::stage(
-                file,
-                &bundle,
-                trace.as_deref(),
-                predictor.as_ref(),
-                args.names,
-            )?
-        }
-        None => Staged::default(),
+    let done = Done {
+        plan: &plan,
+        about: &about,
+        outcome: &outcome,
+        measured: &measured,
+        trace,
+        costs,
+    };
+    // Whatever fails from here on, the results are shown.
+    let simulated = match &predictor {
+        Some(it) if !outcome.blocks.is_empty() => simulate(&mut page, args, &find, it, &done),
+        _ => Ok(()),
+    };
+    let (staged, bundled) = match bundle(args, predictor.as_ref(), &done) {
+        Ok(staged) => (staged, Ok(())),
+        Err(error) => (Staged::default(), Err(error)),
     };
     output::show_with(output, "trial", page, staged)?;
-    ended(outcome.ended)
+    ended(outcome.ended).and(simulated).and(bundled)
+}
+
+/// A trial that has ended.
+struct Done<'a> {
+    plan: &'a Plan,
+    about: &'a About,
+    outcome: &'a Outcome,
+    measured: &'a Measured,
+    /// A recorded turn under the kernel's own scheduler, if there is one.
+    trace: Option<Vec<u8>>,
+    costs: BTreeMap<String, SchedulerCosts>,
+}
+
+/// Adds predictions and the results of tuning to the `page` of the trial, if the command line asks for them.
+fn simulate(
+    page: &mut Page,
+    args: &Trial,
+    find: &dyn Fn(&str) -> Option<PathBuf>,
+    predictor: &predict::Predictor,
+    done: &Done<'_>,
+) -> Result<(), Error> {
+    let Done {
+        plan,
+        outcome,
+        measured,
+        ..
+    } = *done;
+    let trace = done.trace.as_deref();
+    if args.predict {
+        let results = Results::new(names(plan, outcome), &measured.measures, &measured.runs);
+        predictor.add(page, trace, &results, outcome, &done.costs)?;
+    }
+    let Some(trace) = trace.filter(|_| args.tune) else {
+        return Ok(());
+    };
+    let tuned = tune::tune(predictor, trace, args.watch.is_some())?;
+    page.tables
+        .extend((!tuned.table.rows.is_empty()).then_some(tuned.table));
+    page.remarks.push(OTHER_SETTINGS.to_owned());
+    match tuned.best {
+        Some(best) => beside_defaults(page, args, plan, done.about, find, &best),
+        None => {
+            page.remarks.push(NOTHING_TO_TUNE.to_owned());
+            Ok(())
+        }
+    }
+}
+
+/// The bundle, if the command line asks for one, in a file that does not have its final name yet.
+fn bundle(
+    args: &Trial,
+    predictor: Option<&predict::Predictor>,
+    done: &Done<'_>,
+) -> Result<Staged, Error> {
+    let Some(file) = &args.bundle else {
+        return Ok(Staged::default());
+    };
+    let bundle = Bundle::new(done.about, done.plan, done.outcome, args.names);
+    show::stage(file, &bundle, done.trace.as_deref(), predictor, args.names)
 }
 
 const OTHER_SETTINGS: &str = "Tuning simulated the recorded load with one changed setting at a time, of those that a \
@@ -272,16 +320,48 @@ fn clock() -> u64 {
     now.map_or(1, |now| now.as_micros() as u64 % 1_000_000)
 }
 
-/// This computer's CPU and kernel in words.
+/// This computer's CPU or board, and kernel, in words.
 fn computer() -> String {
-    let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let files = [
+        "/proc/cpuinfo",
+        "/sys/firmware/devicetree/base/model",
+        "/proc/sys/kernel/osrelease",
+    ];
+    named(files.map(|file| std::fs::read_to_string(file).unwrap_or_default()))
+}
+
+/// The name of the computer with this cpuinfo, which has no name of the CPU on 64-bit Arm and RISC-V; with this board
+/// in its device tree, if any; and with this kernel.
+fn named([cpus, board, release]: [String; 3]) -> String {
     let mut lines = cpus.lines().filter_map(|line| line.split_once(':'));
     let model = lines.find(|(key, _)| key.trim() == "model name");
-    let model = model.map_or("this computer", |(_, name)| name.trim());
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    format!("{model}, Linux {}", release.trim())
+    let names = [
+        model.map_or("", |(_, name)| name.trim()),
+        board.trim_end_matches('\0').trim(),
+    ];
+    let name = names.into_iter().find(|it| !it.is_empty());
+    format!(
+        "{}, Linux {}",
+        name.unwrap_or("this computer"),
+        release.trim()
+    )
 }
 
 fn bad(message: String, expected: &str) -> Error {
     Error::Input(Box::new(BadInput::whole(message, expected)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boards_whose_cpus_have_no_name_differ() {
+        let name = |cpus: &str, board: &str| named([cpus, board, "6.12.9\n"].map(str::to_owned));
+        let arm = "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd0b\n";
+        let laptop = "processor\t: 0\nmodel name\t: A CPU @ 3 GHz\n";
+        assert_eq!(name(laptop, ""), "A CPU @ 3 GHz, Linux 6.12.9");
+        assert_eq!(name(arm, "Radxa ROCK 5B\0"), "Radxa ROCK 5B, Linux 6.12.9");
+        assert_eq!(name(arm, ""), "this computer, Linux 6.12.9");
+    }
 }

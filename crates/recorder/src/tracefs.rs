@@ -34,8 +34,9 @@ pub enum Events {
     Waits,
 }
 
-/// Finds the folder where tracefs is mounted.
+/// Finds the folder where tracefs is mounted. It is an error if this process has other pids than events have.
 fn mounted() -> io::Result<PathBuf> {
+    check_pids(Path::new("/proc/self/ns/pid"))?;
     let mounts = text("/proc/mounts")?;
     let place = mounts.lines().find_map(|line| {
         let mut words = line.split(' ').skip(1);
@@ -46,6 +47,23 @@ fn mounted() -> io::Result<PathBuf> {
         let message = "no tracefs is mounted; try `mount -t tracefs nodev /sys/kernel/tracing`";
         io::Error::new(io::ErrorKind::NotFound, message)
     })
+}
+
+/// The inode of the first pid namespace (`PROC_PID_INIT_INO` in the kernel's include/linux/proc_ns.h).
+const FIRST_NAMESPACE: &str = "pid:[4026531836]";
+
+/// Returns an error if `namespace`, a link to a process's pid namespace, is not the first namespace, whose pids events
+/// and instances have. In another one, marks would name other threads, and the recorders of the host would seem to have
+/// ended.
+fn check_pids(namespace: &Path) -> io::Result<()> {
+    match fs::read_link(namespace) {
+        Ok(own) if own != Path::new(FIRST_NAMESPACE) => Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "this process is in a container with its own pids, which the kernel's events lack; run it outside, or \
+             with the host's pids (`docker run --pid=host`)",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Removes the instance of process `pid`, which is about to end or has not been waited for, and the instances
@@ -358,5 +376,25 @@ impl Buffer {
                 Err(error) => return Err(error),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_have_the_pids_of_the_first_namespace_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = |name: &str, to: &str| {
+            let link = folder.path().join(name);
+            std::os::unix::fs::symlink(to, &link).unwrap();
+            check_pids(&link)
+        };
+        link("host", FIRST_NAMESPACE).unwrap();
+        let error = link("container", "pid:[4026532281]").unwrap_err();
+        assert!(error.to_string().contains("container"), "{error}");
+        // Without /proc, nothing is known.
+        check_pids(&folder.path().join("none")).unwrap();
     }
 }

@@ -72,9 +72,7 @@ impl Linux {
         stop: &'static AtomicBool,
     ) -> Result<Linux, Box<BadInput>> {
         let loads = schedulers.iter().any(|it| it.loader.is_some());
-        if loads {
-            check(&sched_ext(), rustix::process::geteuid().is_root())?;
-        }
+        check(&sched_ext(), loads, rustix::process::geteuid().is_root())?;
         let cannot = |what: &str, error: io::Error| {
             let expected = "expected root privileges on this computer";
             Box::new(BadInput::whole(format!("cannot {what}: {error}"), expected))
@@ -153,7 +151,7 @@ impl Linux {
         }
         match &mut self.loader {
             Some(loader) => loader.check().map_err(Fault::Scheduler),
-            None => Ok(()),
+            None => check_unloaded(&sched_ext()),
         }
     }
 
@@ -181,6 +179,7 @@ impl Linux {
             if ended.map_err(failed)? {
                 return Ok(());
             }
+            running.forget();
             self.check()?;
         }
     }
@@ -251,6 +250,8 @@ impl Kernel for Linux {
     fn load(&mut self, scheduler: &Scheduler) -> Result<(), Fault> {
         self.scheduler.clone_from(&scheduler.name);
         if let Some(command) = &scheduler.loader {
+            // Otherwise the loader would seem to have loaded this scheduler.
+            check_unloaded(&sched_ext())?;
             let part = self.guard.part("loader");
             let part = part.map_err(|error| Fault::System(error.to_string()))?;
             self.loader = Some(Loader::start(part, command, sched_ext())?);
@@ -319,27 +320,43 @@ pub(crate) fn sched_ext() -> PathBuf {
     PathBuf::from("/sys/kernel/sched_ext")
 }
 
-/// Returns an error if schedulers cannot be loaded.
-fn check(sched_ext: &Path, is_root: bool) -> Result<(), Box<BadInput>> {
+/// The name of the sched_ext scheduler that the kernel runs, if any.
+fn loaded(sched_ext: &Path) -> Option<String> {
+    let is_loaded = !matches!(&*loader::state(sched_ext), "" | "disabled");
+    let name = || fs::read_to_string(sched_ext.join("root/ops")).unwrap_or_default();
+    is_loaded.then(|| name().trim().to_owned())
+}
+
+/// Returns an error if the kernel does not run its own scheduler, because a service or another trial has loaded one.
+fn check_unloaded(sched_ext: &Path) -> Result<(), Fault> {
+    loaded(sched_ext).map_or(Ok(()), |name| {
+        Err(Fault::System(format!(
+            "another program has loaded the sched_ext scheduler {name}"
+        )))
+    })
+}
+
+/// Returns an error if the kernel does not run its own scheduler or, for a trial that `loads` schedulers, if they
+/// cannot be loaded.
+fn check(sched_ext: &Path, loads: bool, is_root: bool) -> Result<(), Box<BadInput>> {
     let bad = |message: &str, expected: &str| {
         Err(Box::new(BadInput::whole(message.to_owned(), expected)))
     };
-    let Ok(state) = fs::read_to_string(sched_ext.join("state")) else {
+    if loads && loader::state(sched_ext).is_empty() {
         return bad(
             "this kernel has no sched_ext",
             "expected Linux 6.12 or later with CONFIG_SCHED_CLASS_EXT",
         );
-    };
-    if !is_root {
+    }
+    if loads && !is_root {
         return bad(
             "a trial loads schedulers into the kernel, which requires root",
             "expected `sudo equipoise trial ...`",
         );
     }
-    if state.trim() != "disabled" {
-        let name = fs::read_to_string(sched_ext.join("root/ops")).unwrap_or_default();
+    if let Some(name) = loaded(sched_ext) {
         return bad(
-            &format!("the sched_ext scheduler {} is loaded", name.trim()),
+            &format!("the sched_ext scheduler {name} is loaded"),
             "expected the kernel's own scheduler; stop the loader, or its service (`systemctl stop scx scx_loader scx_equipoise`)",
         );
     }
@@ -366,14 +383,22 @@ mod tests {
     #[test]
     fn what_prevents_a_trial_is_one_message() {
         let folder = tempfile::tempdir().unwrap();
-        let message = |is_root| check(folder.path(), is_root).unwrap_err().render(false);
+        let of = |loads, is_root| check(folder.path(), loads, is_root);
+        let message = |is_root| of(true, is_root).unwrap_err().render(false);
         assert!(message(true).contains("this kernel has no sched_ext"));
+        of(false, false).unwrap();
         fs::write(folder.path().join("state"), "disabled\n").unwrap();
         assert!(message(false).contains("requires root"));
-        check(folder.path(), true).unwrap();
+        of(true, true).unwrap();
+        check_unloaded(folder.path()).unwrap();
         fs::write(folder.path().join("state"), "enabled\n").unwrap();
         fs::create_dir(folder.path().join("root")).unwrap();
         fs::write(folder.path().join("root/ops"), "lavd\n").unwrap();
         assert!(message(true).contains("the sched_ext scheduler lavd is loaded"));
+        // A trial of the kernel's own scheduler must not measure another one.
+        assert!(of(false, true).is_err());
+        let during =
+            Fault::System("another program has loaded the sched_ext scheduler lavd".to_owned());
+        assert_eq!(check_unloaded(folder.path()), Err(during));
     }
 }

@@ -12,10 +12,10 @@ use report::{Cell, Page, Shown, Table, Tone};
 use std::path::{Path, PathBuf};
 use trace::import::import;
 
-/// Returns an error unless the name of `file` is that of a bundle.
+/// Returns an error unless `file` can be written and its name is that of a bundle.
 pub fn check_bundle(file: &Path) -> Result<(), Error> {
     match file.to_string_lossy().ends_with(".tar.zst") {
-        true => Ok(()),
+        true => output::check_file(file),
         false => Err(Error::Input(Box::new(BadInput::whole(
             format!("--bundle {}: unknown kind of file", file.display()),
             "expected a name that ends in .tar.zst",

@@ -284,6 +284,10 @@ fn impossible_recordings_are_refused() {
             vec!["record", "--output", "t.txt", "--", "true"],
             "t.txt: unknown kind of recording",
         ),
+        (
+            vec!["record", "--output", "/nowhere/t.dat", "--", "true"],
+            "/nowhere/t.dat: no such folder",
+        ),
         (vec!["record", "--all", "--seconds", "-1"], "seconds"),
     ] {
         let said = run_badly(&args);

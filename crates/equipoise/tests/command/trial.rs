@@ -16,6 +16,8 @@ fn a_wrong_trial_is_refused_with_one_message() {
     assert!(with(&["--watch", "1ms"]).contains("at least 0.1 s"));
     assert!(with(&["--rounds", "0", "--", "true"]).contains("0 is not in 1..=10000"));
     assert!(with(&["--bundle", "x.zip", "--", "true"]).contains("ends in .tar.zst"));
+    let nowhere = with(&["--bundle", "/nowhere/x.tar.zst", "--", "true"]);
+    has!(nowhere, "/nowhere/x.tar.zst: no such folder");
     assert!(with(&[]).contains("COMMAND"));
     let unknown = refused(&["--scheduler", "scx_nothing", "--", "true"]);
     has!(unknown, "--scheduler scx_nothing: no program `scx_nothing`");

@@ -15,8 +15,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
-use std::time::{Duration, Instant, SystemTime};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// The load of each turn.
 #[derive(Clone, Debug)]
@@ -55,17 +55,13 @@ impl Load {
         };
         let system = |error: io::Error| Fault::System(error.to_string());
         let part = guard.part("command").map_err(system)?;
-        let (program, options) = words
-            .split_first()
-            .unwrap_or_else(|| unreachable!("the command line has a command"));
-        let mut command = Command::new(program);
-        command.args(options);
+        let mut command = command(words);
         let said = Said::by(&mut command).map_err(system)?;
         let switches = switches();
         let began = Instant::now();
         let child = part.spawn(&mut command);
         let child =
-            child.map_err(|error| Fault::Command(format!("{}: {error}", program.display())))?;
+            child.map_err(|error| Fault::Command(format!("{}: {error}", words[0].display())))?;
         let pid = child.id() as i32;
         if let Some(recorder) = recorder {
             recorder.mark_load(pid).map_err(system)?;
@@ -80,7 +76,25 @@ impl Load {
     }
 }
 
+/// The command of a turn. It has no input, because the first turn would read all of the trial's own input, and leave
+/// the other turns another load.
+fn command(words: &[OsString]) -> Command {
+    let (program, options) = words
+        .split_first()
+        .unwrap_or_else(|| unreachable!("the command line has a command"));
+    let mut command = Command::new(program);
+    command.args(options).stdin(Stdio::null());
+    command
+}
+
 impl Running {
+    /// Frees the space of the command's output, which is not shown.
+    pub fn forget(&self) {
+        if let Some((_, _, said)) = &self.command {
+            said.forget();
+        }
+    }
+
     /// The threads of the command and of all that it started.
     pub fn threads(&self) -> Vec<i32> {
         let part = self.command.as_ref().map(|(_, part, _)| part);
@@ -139,7 +153,6 @@ fn switches() -> u64 {
 /// A log of frame times, or a folder of logs.
 pub struct Frames {
     place: PathBuf,
-    began: SystemTime,
     /// The inode and the length in bytes of each log at the start of the turn.
     before: HashMap<PathBuf, (u64, u64)>,
 }
@@ -149,29 +162,25 @@ impl Frames {
     pub fn new(place: PathBuf) -> Frames {
         Frames {
             place,
-            began: SystemTime::now(),
             before: HashMap::new(),
         }
     }
 
     /// Notes the state of the logs when a turn begins.
     pub fn begin(&mut self) {
-        self.began = SystemTime::now();
         let logs = match self.place.is_dir() {
             true => logs(&self.place),
             false => vec![self.place.clone()],
         };
-        let state = |log: PathBuf| {
-            let found = fs::metadata(&log).ok()?;
-            Some((log, (found.ino(), found.len())))
-        };
-        self.before = logs.into_iter().filter_map(state).collect();
+        let state = |log: PathBuf| Some((state(&log)?, log));
+        let states = logs.into_iter().filter_map(state);
+        self.before = states.map(|(state, log)| (log, state)).collect();
     }
 
     /// The frame times of the turn in ms: the frame times added to the log, which are all of them if the log is new.
     pub fn end(&mut self) -> Result<Vec<f64>, Box<BadInput>> {
         let file = match self.place.is_dir() {
-            true => newest(&self.place, self.began),
+            true => self.newest(),
             false => Some(self.place.clone()),
         };
         let file = file.ok_or_else(|| {
@@ -183,7 +192,7 @@ impl Frames {
         })?;
         let mut frames = read(&file, u64::MAX)?;
         if let Some(&(inode, length)) = self.before.get(&file)
-            && fs::metadata(&file).is_ok_and(|it| it.ino() == inode && it.len() >= length)
+            && state(&file).is_some_and(|it| it.0 == inode && it.1 >= length)
         {
             // Before the game has written the names of the columns, there are no frames.
             let earlier = read(&file, length).map_or(0, |it| it.len());
@@ -191,6 +200,20 @@ impl Frames {
         }
         Ok(frames)
     }
+
+    /// The log that was written last, of those that have changed during the turn. Whether a log has changed does not
+    /// follow from its time, because a clock may be set, and some file systems round times down to two seconds.
+    fn newest(&self) -> Option<PathBuf> {
+        let logs = logs(&self.place).into_iter();
+        let changed = logs.filter(|log| state(log) != self.before.get(log).copied());
+        changed.max_by_key(|log| fs::metadata(log).and_then(|it| it.modified()).ok())
+    }
+}
+
+/// The inode and the length in bytes of a log.
+fn state(log: &Path) -> Option<(u64, u64)> {
+    let found = fs::metadata(log).ok()?;
+    Some((found.ino(), found.len()))
 }
 
 /// The frame times in the first `length` bytes of `file`.
@@ -217,22 +240,25 @@ fn logs(folder: &Path) -> Vec<PathBuf> {
     entries.filter_map(log).collect()
 }
 
-/// The newest log in `folder` written after `began`.
-fn newest(folder: &Path, began: SystemTime) -> Option<PathBuf> {
-    let log = |path: PathBuf| {
-        let written = fs::metadata(&path).ok()?.modified().ok()?;
-        (written >= began).then_some((written, path))
-    };
-    let newest = logs(folder).into_iter().filter_map(log).max();
-    newest.map(|(_, path)| path)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::ffi::OsStr;
-    use std::io::Write;
+    use std::io::{Seek, Write};
+    use std::os::fd::AsRawFd;
     use std::os::unix::ffi::OsStrExt;
+
+    #[test]
+    fn no_turn_reads_the_input_of_the_trial() {
+        let mut input = tempfile::tempfile().unwrap();
+        input.write_all(b"numbers to sort").unwrap();
+        input.rewind().unwrap();
+        // SAFETY: no other test uses the standard input.
+        assert_eq!(unsafe { libc::dup2(input.as_raw_fd(), 0) }, 0);
+        let mut command = command(&["cat".into()]);
+        let child = command.stdout(Stdio::piped()).spawn().unwrap();
+        assert_eq!(child.wait_with_output().unwrap().stdout, b"");
+    }
 
     #[test]
     fn the_frames_of_a_turn_are_those_that_it_added() {
@@ -255,7 +281,6 @@ mod tests {
     fn the_newest_log_of_a_folder_counts() {
         let folder = tempfile::tempdir().unwrap();
         let mut frames = Frames::new(folder.path().to_owned());
-        frames.began = SystemTime::now() - Duration::from_secs(5);
         assert!(frames.end().unwrap_err().to_string().contains("no new log"));
         fs::write(folder.path().join("game.csv"), "fps,frametime\n40,25\n").unwrap();
         fs::write(folder.path().join("game_summary.csv"), "0.1% Min FPS\n3\n").unwrap();
@@ -269,7 +294,6 @@ mod tests {
         let name = OsStr::from_bytes(b"M\xfcnchen.csv");
         fs::write(folder.path().join(name), "fps,frametime\n40,25\n").unwrap();
         let mut frames = Frames::new(folder.path().to_owned());
-        frames.began -= Duration::from_secs(5);
         assert_eq!(frames.end().unwrap(), [25.0]);
     }
 
@@ -285,17 +309,32 @@ mod tests {
             ("0,33\n", vec![33.0]),
         ] {
             frames.begin();
-            // The time of a file may be some ms behind the clock.
-            frames.began -= Duration::from_secs(5);
             let mut file = fs::OpenOptions::new().append(true).open(&log).unwrap();
             file.write_all(added.as_bytes()).unwrap();
             assert_eq!(frames.end().unwrap(), expected);
         }
         // The player starts the game again, so there is a new log.
         frames.begin();
-        frames.began -= Duration::from_secs(5);
         fs::remove_file(&log).unwrap();
         fs::write(folder.path().join("again.csv"), "fps,frametime\n40,11\n").unwrap();
         assert_eq!(frames.end().unwrap(), [11.0]);
+    }
+
+    /// The clock is set back during the turn, and another log is left from before.
+    #[test]
+    fn the_clock_does_not_say_which_log_has_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let file = File::create(folder.path().join(name)).unwrap();
+            (&file).write_all(text.as_bytes()).unwrap();
+            file
+        };
+        write("old.csv", "fps,frametime\n60,16\n");
+        let mut frames = Frames::new(folder.path().to_owned());
+        frames.begin();
+        let hour_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
+        let new = write("new.csv", "fps,frametime\n40,25\n");
+        new.set_modified(hour_ago).unwrap();
+        assert_eq!(frames.end().unwrap(), [25.0]);
     }
 }

@@ -3,7 +3,7 @@
 use super::said::{Said, with};
 use crate::Fault;
 use crate::guard::Part;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -68,6 +68,7 @@ impl Loader {
     pub fn check(&mut self) -> Result<(), String> {
         let state = state(&self.sched_ext);
         self.was_loaded |= state == "enabled";
+        self.said.forget();
         if let Ok(Some(status)) = self.child.try_wait() {
             return Err(format!(
                 "its loader ended {}{}",
@@ -90,10 +91,8 @@ impl Loader {
 
     /// Ends the loader, and waits until the kernel's own scheduler runs.
     pub fn end(mut self) -> Result<(), Fault> {
-        if let Some(pid) = Pid::from_raw(self.pid())
-            && matches!(self.child.try_wait(), Ok(None))
-        {
-            let _ = kill_process(pid, Signal::INT);
+        if matches!(self.child.try_wait(), Ok(None)) {
+            interrupt(&self.child);
         }
         let began = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) && began.elapsed() < POLITE {
@@ -105,6 +104,14 @@ impl Loader {
             |what: String| Fault::System(format!("the scheduler cannot be unloaded: {what}"));
         killed.map_err(|error| stuck(error.to_string()))?;
         unload(&self.sched_ext).map_err(stuck)
+    }
+}
+
+/// Sends SIGINT to the process group of a loader, as Ctrl-C in a terminal does. The loader may be a script, which waits
+/// for the program that it has started.
+fn interrupt(loader: &Child) {
+    if let Some(pid) = Pid::from_raw(loader.id() as i32) {
+        let _ = kill_process_group(pid, Signal::INT);
     }
 }
 
@@ -133,7 +140,36 @@ pub fn unload(sched_ext: &Path) -> Result<(), String> {
     }
 }
 
-fn state(sched_ext: &Path) -> String {
+/// The state of the kernel's sched_ext, such as `enabled` or `disabled`; empty if the kernel has no sched_ext.
+pub fn state(sched_ext: &Path) -> String {
     let text = fs::read_to_string(sched_ext.join("state")).unwrap_or_default();
     text.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader};
+
+    #[test]
+    fn a_script_that_starts_a_loader_ends_at_once() {
+        let mut script = Command::new("bash");
+        script.args(["-c", "(echo started; exec sleep 60); true"]);
+        let mut script = script
+            .process_group(0)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        let mut out = BufReader::new(script.stdout.take().unwrap());
+        out.read_line(&mut said).unwrap();
+        interrupt(&script);
+        let began = Instant::now();
+        while matches!(script.try_wait(), Ok(None)) && began.elapsed() < POLITE {
+            sleep(LOOK);
+        }
+        let ended = script.try_wait().unwrap();
+        script.kill().unwrap();
+        assert!(ended.is_some(), "bash waits for the program");
+    }
 }

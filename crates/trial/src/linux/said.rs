@@ -1,5 +1,6 @@
 //! The output of a program, kept in a file without a name until a message quotes it.
 
+use rustix::fs::{FallocateFlags, fallocate};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -19,6 +20,19 @@ impl Said {
         let file = tempfile::tempfile()?;
         command.stdout(file.try_clone()?).stderr(file.try_clone()?);
         Ok(Said(file))
+    }
+
+    /// Frees the space of the output except for its end. An output without end would otherwise fill the folder of
+    /// temporary files, which may be memory. A file system without holes keeps the output.
+    pub fn forget(&self) {
+        let beginning = self
+            .0
+            .metadata()
+            .map_or(0, |it| it.len().saturating_sub(MOST));
+        if beginning > MOST {
+            let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            let _ = fallocate(&self.0, hole, 0, beginning);
+        }
     }
 
     /// The last lines, after a colon. If there is a line in which one of scx's loaders says why it ends, only that line
@@ -73,6 +87,18 @@ mod tests {
             "EXIT: runnable task stall (x[1] failed to run for 30 s)"
         );
         assert_eq!(quoted(""), "");
+    }
+
+    #[test]
+    fn the_beginning_of_a_long_output_takes_no_space() {
+        use std::os::unix::fs::MetadataExt;
+        let mut command = Command::new("sh");
+        command.args(["-c", "head -c 4194304 /dev/zero; echo; echo end"]);
+        let said = Said::by(&mut command).unwrap();
+        assert!(command.status().unwrap().success());
+        said.forget();
+        assert!(said.0.metadata().unwrap().blocks() * 512 <= 4 * MOST);
+        assert!(said.last().ends_with("; end"), "{}", said.last().len());
     }
 
     #[test]
