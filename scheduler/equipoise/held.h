@@ -170,7 +170,7 @@ __noinline bool release_held(u32 share)
 			continue;
 		t->used.last_update_time = now;
 		cpu = place(p, t, scx_bpf_task_cpu(p), now);
-		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, deadline_of(t, request_of(p, t)));
+		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, deadline_of(t, request_of(p, t, 0)));
 		if (scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, queue_of(t, cpu), 0))
 			call_for(p, t, cpu);
 	}

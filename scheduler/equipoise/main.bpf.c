@@ -258,10 +258,9 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		wait_or_preempt(p, t, cpu, false, enq_flags);
 		return;
 	}
-	/* A CPU may have become idle since the task got this one. A bound task would wait for one CPU only. */
+	/* A CPU may have become idle since the task got this one. */
 	if (!is_pinned(p) && READ_ONCE(idle_clusters))
-		idle = unlike || is_bound_in(p, t, this->cluster) ? claim_idle_cpu(p, t, cpu, false)
-								  : claim_in(p, t, this->cluster, cpu, false);
+		idle = claim_idle_cpu(p, t, cpu, false);
 	to = place(p, t, cpu, bpf_ktime_get_ns());
 	set_deadline(p, t, 0);
 	queue_up(p, t, to, enq_flags);

@@ -41,6 +41,9 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, struct task_stat
 		prev->scx.slice = (SLICE_MAX - slice_of(prev)) ?: 1;
 		return true;
 	}
+	/* A yield ends a request as if it had been served (yield_task_fair()): the others are owed a turn more. */
+	if (yields && lag_of(clock_of(t), &t->fair) >= 0)
+		give(clock_of(t), &t->fair, -(s64)slice_of(prev));
 	deadline = t->bound_to ? in_cluster_time(this, prev->scx.dsq_vtime) : prev->scx.dsq_vtime;
 	/* The task also stops if the deadlines are equal. */
 	if (yields || (!is_before(deadline, first) && !keeps_cpu(t, cpu))) {

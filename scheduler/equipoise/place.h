@@ -237,19 +237,22 @@ static __always_inline u64 slice_of(const struct task_struct *p)
 }
 
 /*
- * The time that a task asks for, in ns: as long as it usually runs, or longer if it already has, up to a turn. When
- * it wakes up, it asks for up to two turns, as much as a running task may be owed: if a herd of threads that run
- * for longer asked for one, the herd would come before a thread that wakes up later and draws a frame. (If it asked
- * for more than two, the loops beside it would stay behind for good.) A slice that the task requests is the most in
- * any case.
+ * The time that a task asks for when it has received @done ns of a turn, in ns: what is left of the time for which
+ * it usually runs or, if it has run for longer, as much again, up to the end of the turn. A task whose turn ends
+ * just before it would have slept therefore runs on soon. When a task wakes up, it asks for up to two turns, as
+ * much as a running task may be owed: if a herd of threads that run for longer asked for one, the herd would come
+ * before a thread that wakes up later and draws a frame. (If it asked for more than two, the loops beside it would
+ * stay behind for good.) A slice that the task requests is the most in any case.
  */
-static __always_inline u64 request_of(const struct task_struct *p, const struct task_state *t)
+static __always_inline u64 request_of(const struct task_struct *p, const struct task_state *t, u64 done)
 {
-	u64 burst = burst_of(t), most = slice_of(p);
+	u64 left = t->burst > t->burst_so_far ? t->burst - t->burst_so_far : t->burst_so_far;
+	u64 most = slice_of(p);
 
 	if (!t->burst_so_far && !p->se.custom_slice)
 		most *= 2;
-	return burst < most ? burst : most;
+	most = most > done ? most - done : 0;
+	return left < most ? left : most;
 }
 
 /*
@@ -273,12 +276,10 @@ __noinline u64 deadline_of(const struct task_state *t __arg_nonnull, u64 request
 	return (s64)(deadline - now) > (s64)most ? now + most : deadline;
 }
 
-/* Sets the deadline by which queues order @p, which has already received @done ns of its request. */
+/* Sets the deadline by which queues order @p, which has already received @done ns of its turn. */
 static __always_inline void set_deadline(struct task_struct *p, struct task_state *t, u64 done)
 {
-	u64 request = request_of(p, t);
-
-	p->scx.dsq_vtime = deadline_of(t, request > done ? request - done : 0);
+	p->scx.dsq_vtime = deadline_of(t, request_of(p, t, done));
 }
 
 /* Publishes the values of @p, which runs on @this or begins to, for other CPUs. */
@@ -370,11 +371,16 @@ static __always_inline u64 charge(struct task_struct *p, struct task_state *t, u
 	return ran;
 }
 
-/* Charges @p, which has run on @cpu and does not sleep yet. */
+/*
+ * Charges @p, which has run on @cpu and does not sleep yet. A task that requests a long slice may be owed two of
+ * them, as in entity_lag(), because it waits for longer.
+ */
 static __always_inline void charge_running(struct task_struct *p, struct task_state *t, u32 cpu)
 {
+	u64 slices = 2 * slice_of(p);
+
 	charge(p, t, cpu);
-	bound_lag(clock_of(t), &t->fair, tunables.lag);
+	bound_lag(clock_of(t), &t->fair, slices > tunables.lag ? slices : tunables.lag);
 	show_running(cpu_at(cpu), p, t);
 }
 

@@ -103,7 +103,7 @@ static __always_inline bool gets_cpu(const struct task_state *t, u32 cpu)
 static __always_inline bool preempts(const struct task_struct *p, const struct task_state *t, u32 place, u32 cpu,
 				     const struct task_struct *curr, u64 now, bool at_once)
 {
-	if (!curr || curr->prio < MAX_RT_PRIO || p->policy == SCHED_BATCH)
+	if (!curr || curr->prio < MAX_RT_PRIO || (p->policy == SCHED_BATCH && curr->policy != SCHED_IDLE))
 		return false;
 	return at_once ? gets_cpu(t, cpu) : earlier_by(p, t, place, cpu, curr) > price_of(cpu, now);
 }
@@ -191,18 +191,17 @@ __noinline s32 find_preemptible(struct task_struct *p __arg_trusted, const struc
 {
 	struct seen_running *best = this_seen_running();
 	struct cluster *from = cluster_of(cpu);
-	bool anywhere = at_once && nr_clusters > 1;
 	int i, looked;
 
 	best->pid = 0;
 	best->slot = cpu_at(cpu)->slot;
 	best->cluster = cpu_at(cpu)->cluster;
-	if (!anywhere && look_at_next(p, t, cpu, now, at_once))
+	if (!at_once && look_at_next(p, t, cpu, now, at_once))
 		return best->cpu;
-	bpf_for(i, 0, anywhere ? CLUSTERS_LOOKED_AT : 1) {
+	bpf_for(i, 0, at_once ? CLUSTERS_LOOKED_AT : 1) {
 		if (i >= (int)nr_clusters)
 			break;
-		if (anywhere)
+		if (at_once)
 			best->cluster = from->order[i];
 		bpf_for(looked, 0, CPUS_LOOKED_AT) {
 			if (looked >= (int)cluster_at(best->cluster)->nr_cpus)

@@ -34,7 +34,7 @@ static __always_inline void follow_limits(struct cpu_state *this)
 /*
  * At a tick of @cpu, while tasks wait for it or in its cluster's queue: wakes an idle CPU that may take one. The
  * kernel inserts a task after ops.enqueue(), so a CPU that became idle in between has seen neither the task nor a
- * kick. Besides, if all CPUs are alike, a preempted task looks for an idle CPU in its own cluster only.
+ * kick.
  */
 __noinline bool call_idle(u32 cpu)
 {

@@ -8,6 +8,7 @@ use machine::Machine;
 use workload::{Op, Start};
 
 mod places;
+mod requests;
 mod spread;
 
 /// The window in which shares are measured, in ns.

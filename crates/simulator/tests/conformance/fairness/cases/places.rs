@@ -222,9 +222,8 @@ fn a_bound_task_goes_to_the_cpu_that_stops_for_it() {
     assert!(thread.missed * 25 <= thread.periods, "{thread:?}");
 }
 
-/// A preempted thread that may use some CPUs of its cluster waits for one of them, so it looks for an idle CPU in other
-/// clusters, too: a tick of the CPU for which it waited looked only at the first idle CPU of each cluster, which the
-/// thread could not use.
+/// A preempted thread looks for an idle CPU in other clusters, too: a tick of the CPU for which it waited looked only at
+/// the first idle CPU of each cluster, which the thread could not use.
 #[test]
 fn a_bound_thread_that_is_preempted_finds_an_idle_cpu_in_another_cluster() {
     let on = |cpus: u64, task: Task| Task { cpus, ..task };
