@@ -358,12 +358,21 @@ void BPF_STRUCT_OPS(equipoise_cpu_release, s32 cpu, struct scx_cpu_release_args 
 	start_timer(&class_timers, cpu, machine.tick_ns);
 }
 
+/* If @p runs and its nice value has risen, its CPU reschedules (prio_changed_fair()). */
 void BPF_STRUCT_OPS(equipoise_set_weight, struct task_struct *p, u32 weight)
 {
 	struct fair_entity *se = entity_of(p);
+	u32 cpu = scx_bpf_task_cpu(p);
+	u64 was;
 
-	if (se)
-		reweight_entity(p, se, se->group);
+	if (!se)
+		return;
+	was = se->weight;
+	reweight_entity(p, se, se->group);
+	if (se->weight < was && scx_bpf_task_running(p)) {
+		rq_of(cpu)->need_resched = true;
+		kick_cpu(cpu, SCX_KICK_PREEMPT);
+	}
 }
 
 void BPF_STRUCT_OPS(equipoise_enable, struct task_struct *p)

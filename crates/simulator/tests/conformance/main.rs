@@ -3,6 +3,7 @@
 //! simulation's own invariants.
 
 mod affinity;
+mod baseline;
 mod bpf;
 mod callbacks;
 mod case;

@@ -328,8 +328,6 @@ static __always_inline u32 balance_domain(u32 dst_cpu, u32 level, enum balance_i
 	}
 	if (!moved) {
 		explain_failed(env);
-		if (env->flags & LBF_ALL_PINNED && env->any_excluded)
-			goto out_all_pinned;
 		balance_failed(env);
 		return 0;
 	}
@@ -342,7 +340,6 @@ out_balanced:
 	explain_balanced(env, *balance);
 	if (!(env->flags & LBF_ALL_PINNED))
 		note_imbalance(env, false);
-out_all_pinned:
 	ds->nr_balance_failed = 0;
 	grow_interval(env);
 	return 0;
