@@ -93,7 +93,7 @@ fn measure(args: &Trial, output: &Output) -> Result<(), Error> {
         trace,
         costs,
     };
-    // Whatever fails from here on, the results are shown.
+    // The results are shown even if one of the following steps fails.
     let simulated = match &predictor {
         Some(it) if !outcome.blocks.is_empty() => simulate(&mut page, args, &find, it, &done),
         _ => Ok(()),

@@ -1,4 +1,4 @@
-//! What a task asks for, and what it gives up.
+//! The time that a task asks for, and the service that it gives up.
 
 use super::*;
 use crate::support::sleep_for;
