@@ -5,7 +5,11 @@ use serde_json::Value;
 
 /// The cells of these rows of an experiment, from one run.
 fn reproduce(experiment: &str, rows: &str) -> Vec<Value> {
-    let args = ["--rows", rows, "--runs", "1", "--format", "json"];
+    reproduce_runs(experiment, rows, "1")
+}
+
+fn reproduce_runs(experiment: &str, rows: &str, runs: &str) -> Vec<Value> {
+    let args = ["--rows", rows, "--runs", runs, "--format", "json"];
     let result = json(&[&["reproduce", experiment][..], &args].concat());
     result["experiments"][0]["cells"]
         .as_array()
@@ -78,7 +82,7 @@ fn threads_under_a_quota_stall_for_the_rest_of_its_period() {
 fn work_of_low_priority_delays_a_service() {
     let rows =
         ["alone", "beside SCHED_IDLE", "beside nice 19"].map(|row| format!("a service {row}"));
-    let cells = reproduce("groups", "a service *");
+    let cells = reproduce_runs("groups", "a service *", "4");
     let times = |column: &str| {
         rows.each_ref()
             .map(|row| under(&cells, row, column, "p99").unwrap())
