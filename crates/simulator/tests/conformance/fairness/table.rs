@@ -366,7 +366,7 @@ table! {
     slower_time, free(any_machine(), does(), all()), time, 0.02, 83, 0.6;
     a_sleeping_bystander, free(any_machine(), spin(), all()), bystander, 0.02, 3, 0.3;
     more_weight, free(any_machine(), does(), nice(-15..=19)), monotone, 0.0, 0, 0.0;
-    a_herd, free(any_machine(), spin(), nice(0..=0)), herd, 0.005, 1, 0.01;
+    a_herd, free(any_machine(), spin(), nice(0..=0)), herd, 0.005, 2, 0.01;
     light_loops_beside_one, free(any_machine(), spin(), nice(0..=0)), light_loops, 0.005, 1, 0.01;
     loops_on_one_cache, free(one_cache(), spin(), all()), ideal, 0.05, 0, 0.05;
     loops_on_equal_cpus, free(alike(), spin(), all()), ideal, 0.05, 0, 0.05;
