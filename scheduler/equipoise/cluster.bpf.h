@@ -62,6 +62,8 @@ struct cluster {
 	u64 keeping;
 	/* The CPUs that a higher scheduling class has, by their slots. */
 	u64 taken;
+	/* Their number, in 2^-16, on average over 32 updates of levels, because interrupt threads run briefly. */
+	u64 mean_taken;
 	/*
 	 * At the last tick here, a CPU ran clearly below the highest frequency, although it requested that: cores
 	 * boost less while others boost.
@@ -238,10 +240,10 @@ static __always_inline u32 speed_of(const struct cpu_state *this)
 	return c->shared_speed < c->speed && busy_siblings(this) ? c->shared_speed : c->speed;
 }
 
-/* The sum of the speeds of the CPUs of @c while all are busy, without those that a higher class has taken. */
+/* The sum of the speeds of the CPUs of @c while all are busy, less the part that higher classes take. */
 static __always_inline u64 open_speed(const struct cluster *c)
 {
-	return (c->nr_cpus - __builtin_popcountll(READ_ONCE(c->taken))) * c->shared_speed;
+	return (((u64)c->nr_cpus << 16) - READ_ONCE(c->mean_taken)) * c->shared_speed >> 16;
 }
 
 /* Tells the simulator, which charges for shared cache lines, of an access to @c. */

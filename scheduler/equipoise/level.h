@@ -192,6 +192,14 @@ static __always_inline void advance_machine(u64 now, u64 least)
 	WRITE_ONCE(machine_progress, progress + vtime_for(past, READ_ONCE(machine_worth)));
 }
 
+/* Updates the average of any cluster, also of one whose CPUs have no ticks because a higher class has them. */
+static __always_inline void note_taken(struct cluster *c)
+{
+	s64 mean = READ_ONCE(c->mean_taken), taken = (u64)__builtin_popcountll(READ_ONCE(c->taken)) << 16;
+
+	WRITE_ONCE(c->mean_taken, mean + ((taken - mean) >> 5));
+}
+
 /*
  * The machine's level: that of the sum of all clusters, but no less than the least level of a cluster. An idle
  * cluster keeps its last level, because its sleeping tasks may be that light. Without that limit a machine that
@@ -208,10 +216,11 @@ __noinline bool find_machine_worth(u64 now)
 
 	*l = (struct level){ .cpus = 1, .least = NOT_LEVELLED };
 	bpf_for(i, 0, nr_clusters) {
-		const struct cluster *c = cluster_at(i);
+		struct cluster *c = cluster_at(i);
 		s64 sum = READ_ONCE(c->clock.weight);
 		u64 worth = READ_ONCE(c->worth);
 
+		note_taken(c);
 		l->weight += sum > 0 ? sum : 0;
 		/* In 1024ths of a CPU. */
 		l->cpus += open_speed(c);

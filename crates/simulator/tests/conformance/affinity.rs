@@ -224,6 +224,26 @@ fn no_task_waits_for_a_cpu_that_a_real_time_thread_has() {
     assert_eq!(waited.count(), 0, "{got:?}");
 }
 
+/// The part of a CPU that interrupt threads take counts as long as they are there, not only while they run: 250 us of
+/// each ms are over half of a slow CPU. A thread of 1 ms every 10 ms stayed on slow CPUs, where it always lagged behind
+/// and used a quarter of a CPU.
+#[test]
+fn interrupt_threads_make_slow_cpus_slower() {
+    let irqs = (0..8).map(|cpu| {
+        format!(
+            r#""irq{cpu}": {{ "policy": "SCHED_FIFO", "priority": 50, "cpus": [{cpu}], "loop": -1, "run": 250,
+                "timer": {{ "ref": "unique", "period": 1000, "mode": "absolute" }} }},"#
+        )
+    });
+    let load = irqs.collect::<String>()
+        + r#""loop": { "instance": 16, "loop": -1, "run": 1000 },
+        "periodic": { "loop": -1, "run": 1000, "timer": { "ref": "unique", "period": 10000, "mode": "absolute" } }"#;
+    for machine in ["odroid-xu3", "rk3588"] {
+        let got = run_load(machine, &load);
+        assert!(got["periodic"].share < 0.15, "{machine}: {got:?}");
+    }
+}
+
 /// A waking task went to a CPU to which another CPU was about to send a task, and waited there for 400 ms next to idle
 /// CPUs, while other tasks changed places and bypassed the waiting task.
 #[test]
