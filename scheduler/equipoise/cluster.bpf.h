@@ -63,7 +63,7 @@ struct cluster {
 	/* The CPUs that a higher scheduling class has, by their slots. */
 	u64 taken;
 	/* Their number, in 2^-16, on average over 32 updates of levels, because interrupt threads run briefly. */
-	u64 mean_taken;
+	u32 mean_taken;
 	/*
 	 * At the last tick here, a CPU ran clearly below the highest frequency, although it requested that: cores
 	 * boost less while others boost.

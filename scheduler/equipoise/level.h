@@ -197,7 +197,7 @@ static __always_inline void note_taken(struct cluster *c)
 {
 	s64 mean = READ_ONCE(c->mean_taken), taken = (u64)__builtin_popcountll(READ_ONCE(c->taken)) << 16;
 
-	WRITE_ONCE(c->mean_taken, mean + ((taken - mean) >> 5));
+	write_if_other(&c->mean_taken, mean + ((taken - mean) >> 5));
 }
 
 /*
