@@ -53,8 +53,7 @@ static int run_hrtick(void *timers, int *key, struct scheduler_timer *timer)
 		struct fair_rq *rq = rq_of(cpu);
 
 		explain(slice_over, rq->curr.pid, cpu, rq->curr.slice, rq->nr_running - 1);
-		rq->need_resched = true;
-		kick_cpu(cpu, SCX_KICK_PREEMPT);
+		resched_now(rq, cpu);
 	}
 	return 0;
 }
@@ -369,10 +368,8 @@ void BPF_STRUCT_OPS(equipoise_set_weight, struct task_struct *p, u32 weight)
 		return;
 	was = se->weight;
 	reweight_entity(p, se, se->group);
-	if (se->weight < was && scx_bpf_task_running(p)) {
-		rq_of(cpu)->need_resched = true;
-		kick_cpu(cpu, SCX_KICK_PREEMPT);
-	}
+	if (se->weight < was && scx_bpf_task_running(p))
+		resched_now(rq_of(cpu), cpu);
 }
 
 void BPF_STRUCT_OPS(equipoise_enable, struct task_struct *p)

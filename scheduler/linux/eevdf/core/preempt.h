@@ -24,6 +24,13 @@ static __always_inline bool resched_curr(u32 cpu)
 	return true;
 }
 
+/* Makes the task that runs on @cpu, whose runqueue is @rq, stop now. */
+static __always_inline void resched_now(struct fair_rq *rq, u32 cpu)
+{
+	rq->need_resched = true;
+	kick_cpu(cpu, SCX_KICK_PREEMPT);
+}
+
 /*
  * Makes the task of this CPU, @cpu, stop now if it is marked for lazy preemption or is throttled, because the CPU
  * is in the kernel.
@@ -40,8 +47,7 @@ static __always_inline void resched_if_lazy(u32 cpu)
 	if (rq->resched_lazy)
 		explain(lazy_preemption, rq->curr.pid, cpu);
 	rq->resched_lazy = false;
-	rq->need_resched = true;
-	kick_cpu(cpu, SCX_KICK_PREEMPT);
+	resched_now(rq, cpu);
 }
 
 /*
