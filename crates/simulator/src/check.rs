@@ -43,7 +43,6 @@ pub struct Checker {
     work: Vec<Work>,
     /// For each CPU, the time at which it became idle while another CPU had a waiting task for it, in ns.
     idle_since: Vec<Option<u64>>,
-    /// The recount of wasted time.
     pub waste: Recount,
     /// The first violation.
     found: Option<String>,
@@ -59,7 +58,6 @@ struct Runnable {
     ext: u32,
 }
 
-/// The computation of a task.
 #[derive(Clone, Copy, Default)]
 struct Work {
     /// The requested work, or CPU time if `own_time`.
@@ -72,7 +70,6 @@ struct Work {
 }
 
 impl Checker {
-    /// Creates the checker for a machine with `nr_cpus`.
     pub fn new(check: Check, nr_cpus: usize) -> Checker {
         Checker {
             check,

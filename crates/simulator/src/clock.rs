@@ -21,7 +21,6 @@ impl Jiffies {
         self.now + ns.div_ceil(self.tick_ns)
     }
 
-    /// Has the time of `tick` come?
     pub fn reached(self, tick: u64) -> bool {
         self.now >= tick
     }

@@ -7,7 +7,6 @@ use crate::hw;
 use crate::kernel::task::TaskPtr;
 use machine::MAX_CPUS;
 
-/// Something that happens at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum What {
     /// The scheduler tick of `cpu`.
@@ -87,8 +86,8 @@ pub struct Events {
     heap: Vec<Entry>,
     /// The number of events in the heap.
     len: usize,
-    /// The first element of the heap has happened. The next scheduled event takes its place, which
-    /// is cheaper than filling it at once: most events soon lead to another.
+    /// Whether the heap's first event has happened. The next scheduled event takes its place, which is cheaper than
+    /// filling it at once: most events soon lead to another.
     first_is_over: bool,
     sequence: u64,
     done: Soonest,
@@ -202,7 +201,6 @@ impl Events {
         self.done.set(cpu, NEVER);
     }
 
-    /// The next event, if there is one.
     #[inline]
     pub fn next(&mut self) -> Option<Next> {
         let (announced, done) = (self.announced(), self.done.soonest());
@@ -221,7 +219,6 @@ impl Events {
     }
 }
 
-/// The next event.
 pub struct Next {
     /// The time of the event, in ns.
     pub time: u64,
@@ -322,7 +319,6 @@ mod tests {
             ..ProptestConfig::default()
         })]
 
-        /// Events that are scheduled while others happen come in order, too.
         #[test]
         fn all_that_is_announced_happens_in_its_order(
             steps in prop::collection::vec(prop::option::weighted(0.6, 0..40_u64), 1..200)
@@ -330,7 +326,6 @@ mod tests {
             let mut events = Events::new(1);
             let mut expected: Vec<(u64, u32)> = Vec::new();
             let steps = steps.iter().zip(0..);
-            // After the steps, pop all remaining events.
             let rest = std::iter::repeat_n((&None, 0), 200);
             for (step, number) in steps.chain(rest) {
                 if let &Some(time) = step {

@@ -20,7 +20,6 @@ pub fn boxed<T>(len: usize, mut of: impl FnMut(usize) -> T) -> Box<[T; MAX_CPUS]
 }
 
 impl<T> PerCpu<T> {
-    /// The values of `len` CPUs, at least one.
     pub fn new(len: usize, of: impl FnMut(usize) -> T) -> PerCpu<T> {
         PerCpu {
             all: boxed(len, of),
@@ -28,7 +27,6 @@ impl<T> PerCpu<T> {
         }
     }
 
-    /// The number of CPUs.
     #[inline]
     pub fn len(&self) -> usize {
         self.len

@@ -3,9 +3,8 @@
 //!
 //! A CPU idles while no task runs on it or is on its way to it. A task is on its way if it is queued on a CPU that has
 //! a request to reschedule. The waste at a time is the number of waiting tasks that the idle CPUs could run, each task
-//! where its affinity allows. CPUs to which a task is on its way take tasks first. Wasted time changes only when a CPU
-//! starts or stops idling, or while a CPU idles, so computing it as time passes costs nothing while all CPUs have
-//! tasks.
+//! where its affinity allows. CPUs to which a task is on its way take tasks first. Time is wasted only while a CPU
+//! idles, so computing it costs nothing while all CPUs have tasks.
 
 use crate::kernel::Kernel;
 use crate::kernel::task::{Class, TaskPtr};
@@ -14,7 +13,6 @@ use matching::Matching;
 
 mod matching;
 
-/// The state, and the results so far.
 pub struct Waste {
     idle: CpuMask,
     pub nr_idle: usize,
@@ -80,7 +78,6 @@ struct Group {
     runnable: u32,
 }
 
-/// The CPUs by speed.
 struct Speeds {
     /// For each speed, in ascending order, the CPUs that are faster.
     faster: Vec<CpuMask>,

@@ -134,7 +134,6 @@ impl FromC for Numbers {
 }
 
 impl Numbers {
-    /// The first `count` numbers.
     pub fn first(&self, count: u32) -> &[i32] {
         // SAFETY: `FromC` guarantees a valid pointer; the scheduler passes the length of its array.
         unsafe { slice::from_raw_parts(self.0, count as usize) }

@@ -236,7 +236,6 @@ impl Groups {
         false
     }
 
-    /// Does any group have a limit on its CPU time?
     pub fn have_limits(&self) -> bool {
         self.0.iter().any(|group| group.settings.max.is_some())
     }
@@ -279,8 +278,8 @@ impl Groups {
         })
     }
 
-    /// Has the group with this css_set, or an ancestor, used up its CPU time? This account is for measurements;
-    /// the scheduler throttles groups by an account of its own.
+    /// Has the group with this css_set, or an ancestor, used up its CPU time, or nearly? This account is for
+    /// measurements; the scheduler throttles groups by an account of its own.
     pub fn is_throttled(&self, set: *mut CssSet, now: u64) -> bool {
         self.limited(set).any(|(group, max)| {
             group.refill(max, now);

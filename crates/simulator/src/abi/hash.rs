@@ -48,7 +48,6 @@ impl Hash {
             .cast()
     }
 
-    /// Notes a use of the entry `key`.
     fn touch(&mut self, key: &[u8]) {
         let Some(uses) = &mut self.uses else { return };
         if let Some(value) = self.values.get_mut(key) {
@@ -59,17 +58,14 @@ impl Hash {
         }
     }
 
-    /// The number of a value's copies.
     pub fn copies(&self) -> usize {
         self.copies
     }
 
-    /// The number of entries.
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Does the hash have the entry `key`?
     pub fn contains(&self, key: &[u8]) -> bool {
         self.values.contains_key(key)
     }
@@ -97,7 +93,6 @@ impl Hash {
         self.touch(key);
     }
 
-    /// Removes the entry `key`, and returns its value.
     pub fn remove(&mut self, key: &[u8]) -> Option<Shared<[u64]>> {
         let value = self.values.remove(key)?;
         if let Some(uses) = &mut self.uses {

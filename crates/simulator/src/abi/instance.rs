@@ -25,9 +25,7 @@ const VERSION: &str = "LINUX_KERNEL_VERSION";
 
 /// A loaded scheduler. Dropping it unloads it.
 pub struct Instance {
-    /// The scheduler's ops.
     pub ops: Ops,
-    /// The scheduler's programs at tracepoints.
     pub tracepoints: Tracepoints,
     pub maps: Maps,
     /// Variables for the inner maps that the scheduler's loader would create.
@@ -62,8 +60,6 @@ fn ops_length(object: &Object) -> usize {
     }
 }
 
-/// The ops of `object`.
-///
 /// # Safety
 /// The object is loaded at `base`.
 unsafe fn read_ops(object: &Object, base: *const u8) -> Ops {

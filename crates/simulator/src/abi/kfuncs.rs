@@ -16,7 +16,6 @@ macro_rules! kfuncs {
             $($name: unsafe extern "C" fn(*mut c_void $(, <$type as FromC>::C)*) $(-> $result)?,)*
         }
 
-        /// The functions of this kernel.
         pub const KFUNCS: Kfuncs = Kfuncs { $($name),* };
 
         $(
@@ -60,7 +59,6 @@ pub struct Kfuncs {
     memory: memory::Kfuncs,
 }
 
-/// The functions of this kernel.
 pub const KFUNCS: Kfuncs = Kfuncs {
     queues: queues::KFUNCS,
     machine: machine::KFUNCS,

@@ -427,7 +427,6 @@ impl Ops {
     // SAFETY: all zeroes are a valid value: absent functions, numbers and an empty name.
     pub const NONE: Ops = unsafe { std::mem::zeroed() };
 
-    /// The name that the scheduler gives itself.
     pub fn name(&self) -> String {
         let name = self.name.split(|&byte| byte == 0).next();
         String::from_utf8_lossy(name.unwrap_or_default()).into_owned()

@@ -72,9 +72,7 @@ enum Contents {
     /// Arrays and storages: C has pointers into these words.
     Direct(Shared<[u64]>),
     Hash(Hash),
-    /// First in, first out.
     Queue(VecDeque<Box<[u8]>>),
-    /// Last in, first out.
     Stack(Vec<Box<[u8]>>),
 }
 
@@ -178,7 +176,6 @@ fn zeroes(words: usize) -> Shared<[u64]> {
 pub struct MapVariable(pub *mut *const Map);
 
 impl MapVariable {
-    /// The map.
     pub fn map(&self) -> &Map {
         // SAFETY: C passes only such variables of its own (`args::FromC`), and they point to maps
         // from loading to unloading.
@@ -409,7 +406,6 @@ impl Maps {
         Ok(())
     }
 
-    /// The number of values in a queue or stack.
     fn queued(&mut self, map: &Map) -> usize {
         match self.contents(map) {
             Contents::Queue(values) => values.len(),
@@ -469,7 +465,6 @@ mod tests {
         std::array::from_fn(|_| Cell::new(byte))
     }
 
-    /// Reads the first byte as C does.
     fn first(value: *mut u8) -> u8 {
         unsafe { value.read() }
     }

@@ -109,13 +109,11 @@ impl Bpf {
         self.groups.release_storage();
     }
 
-    /// The kernel as C reads it.
     #[inline]
     pub fn table(&self) -> &Table {
         &self.table
     }
 
-    /// The mutable [`Bpf::table`].
     #[inline]
     pub fn table_mut(&mut self) -> &mut Table {
         &mut self.table

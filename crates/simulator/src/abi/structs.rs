@@ -11,7 +11,6 @@ pub const SWAPPER: &str = "swapper";
 pub const DEFAULT_PRIO: i32 = 120;
 
 impl TaskStruct {
-    /// The idle task of `cpu`.
     pub fn idle(cpu: usize, machine: &Machine) -> TaskStruct {
         let task = TaskStruct::new();
         task.thread_info.cpu.set(cpu as u32);
@@ -21,7 +20,6 @@ impl TaskStruct {
         task
     }
 
-    /// May the task run on `cpu`?
     #[inline]
     pub fn is_allowed(&self, cpu: usize) -> bool {
         // SAFETY: no code sets the cell while one of its words is read. A copy of the cell would read all of the mask's

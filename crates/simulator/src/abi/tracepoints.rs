@@ -10,7 +10,6 @@ type Switch = unsafe extern "C" fn(bool, *mut TaskStruct, *mut TaskStruct, u32) 
 type PrepareExec = unsafe extern "C" fn(*mut TaskStruct, *mut c_void) -> i32;
 type AttachTask = unsafe extern "C" fn(*mut Cgroup, *const c_char, *mut TaskStruct, bool) -> i32;
 
-/// The programs at each tracepoint.
 #[derive(Clone, Default)]
 pub struct Tracepoints {
     pub sched_switch: Vec<Switch>,
@@ -19,7 +18,6 @@ pub struct Tracepoints {
 }
 
 impl Tracepoints {
-    /// The programs of `object`, loaded at `base`.
     pub fn of(object: &Object, base: *const u8) -> Result<Tracepoints, Error> {
         let mut tracepoints = Tracepoints::default();
         for program in object.tracepoints() {

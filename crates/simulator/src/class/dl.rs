@@ -24,7 +24,6 @@ const PERIOD_NS: std::ops::RangeInclusive<u64> = 100_000..=4_194_304_000;
 /// The shortest budget (`1 << DL_SCALE`), in ns.
 const MIN_RUNTIME_NS: u64 = 1 << 10;
 
-/// The state of the class.
 #[derive(Default)]
 pub struct Dl {
     /// The number of tasks that wait for a CPU.
@@ -253,7 +252,6 @@ impl Kernel<'_> {
         (scaled * u64::from(self.hw.cpufreq.cap(cpu))) >> 10
     }
 
-    /// Charges the task's running time to its budget.
     fn charge_dl(&mut self, cpu: usize, task: TaskPtr) {
         let delta = self.update_curr(cpu, task);
         if task.class.get() == Class::Dl && !task.dl.get().throttled {
@@ -324,7 +322,6 @@ impl Kernel<'_> {
         self.events.push(at, What::Dl(timer));
     }
 
-    /// Handles the expiry of a task's timer.
     pub fn dl_timer(&mut self, timer: Timer) {
         let Timer {
             task,

@@ -341,7 +341,6 @@ impl Kernel<'_> {
 mod tests {
     use super::*;
 
-    /// When the first task arrives, the server waits until the rest of the period equals the budget.
     #[test]
     fn it_is_deferred() {
         let mut server = DlServer::default();
@@ -350,7 +349,6 @@ mod tests {
         assert_eq!(server.zero_laxity(), 10 + PERIOD_NS - RUNTIME_NS);
     }
 
-    /// In Linux 6.12 idle time consumes the budget down to 0, and no further.
     #[test]
     fn idle_time_consumes_the_budget() {
         let mut server = DlServer {
@@ -381,7 +379,6 @@ mod tests {
         );
     }
 
-    /// A server that has run gets its next budget a period later, and is not deferred again.
     #[test]
     fn after_its_budget_it_waits_for_the_next_period() {
         let mut server = DlServer::default();

@@ -7,7 +7,6 @@ use workload::SchedPolicy;
 /// `RR_TIMESLICE`, include/linux/sched/rt.h, in ns.
 const RR_TIMESLICE_NS: u64 = 100_000_000;
 
-/// The state of the class.
 #[derive(Default)]
 pub struct Rt {
     /// The number of tasks that wait for a CPU.

@@ -64,7 +64,6 @@ unsafe impl Send for Code {}
 unsafe impl Sync for Code {}
 
 impl Code {
-    /// The code of `object`, which is loaded at `base`.
     pub fn new(object: &Object, base: usize) -> Code {
         Code {
             addresses: base..base + object.loaded_size() as usize,
@@ -140,7 +139,6 @@ impl CallRecord {
         self.progress().op.store(outer, Relaxed);
     }
 
-    /// Is no op being called?
     pub fn is_over(&self) -> bool {
         self.progress().op.load(Relaxed).is_null()
     }

@@ -65,7 +65,6 @@ impl Cores {
         }
     }
 
-    /// The other hardware threads of `cpu`'s core.
     #[inline]
     pub fn siblings(&self, cpu: usize) -> &[usize] {
         &self.threads[cpu].siblings

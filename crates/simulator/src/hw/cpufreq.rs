@@ -7,11 +7,10 @@
 //! decision made meanwhile is carried out after the change. Each CPU's request is the scheduler's, within the clamps of
 //! its runnable tasks ([`crate::kernel::uclamp`]). Linux's schedutil also adds a margin, and the utilization by
 //! real-time tasks, deadline tasks and interrupts.
-//!
-//! Under any other governor requests have no effect, and CPUs stay at the highest frequency that turbo allows. This is
-//! the definition of `performance`. A processor that sets frequencies itself (HWP, amd-pstate's active mode) uses its
-//! preference by unpublished rules; here such a processor runs a busy CPU as fast as it can, or raises its frequency
-//! gradually ([`crate::hw::ramp`]).
+//! Under any other governor requests have no effect. Under `performance`, CPUs stay at the highest frequency that turbo
+//! allows. A processor that sets frequencies itself (HWP, amd-pstate's active mode) uses its preference by unpublished
+//! rules; here such a processor runs a busy CPU as fast as it can, or raises its frequency gradually
+//! ([`crate::hw::ramp`]).
 
 use crate::abi::layout::CPUPERF_ONE;
 use machine::{CpuMask, Machine};
@@ -27,7 +26,6 @@ pub struct Cpufreq {
     follows_requests: bool,
 }
 
-/// cpufreq's record of a CPU.
 struct Cpu {
     /// The index of the CPU's policy.
     policy: u32,
@@ -277,7 +275,7 @@ mod tests {
     fn a_limit_changes_the_frequency_and_presses_the_capacity() {
         let mut cpufreq = hikey();
         (cpufreq.rate_limit_ns, cpufreq.transition_latency_ns) = (1000, 300);
-        // The fastest OPP of at most 800 MHz is 729 MHz, of 1200 MHz.
+        // The fastest OPP of at most 800 MHz is 729 MHz; the highest is 1200 MHz.
         assert_eq!(cpufreq.limit(2, 800_000, 10), Some((0, 310)));
         assert_eq!(cpufreq.changed(0, 310).khz, 729_000);
         assert_eq!(
@@ -291,8 +289,6 @@ mod tests {
         assert_eq!(cpufreq.pressure(5).1, 0);
     }
 
-    /// A processor that sets frequencies itself (`hwp`, `amd-pstate`) ignores requests, as does the governor
-    /// `performance`.
     #[test]
     fn a_request_is_only_schedutil_s_to_answer() {
         let preference = Preference::BalancePerformance;

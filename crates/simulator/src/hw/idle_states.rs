@@ -3,7 +3,6 @@
 use crate::hw::menu::Menu;
 use machine::{IdleGovernor, IdleState, Machine};
 
-/// The idle states of a machine's CPUs.
 pub struct IdleStates {
     core_types: Vec<u32>,
     /// For each core type, its idle states from the shallowest to the deepest.

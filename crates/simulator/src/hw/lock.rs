@@ -31,7 +31,6 @@ impl Lock {
         }
     }
 
-    /// The last holder among the CPUs whose holds are forgotten.
     pub fn holder(&self) -> usize {
         self.holder.into()
     }

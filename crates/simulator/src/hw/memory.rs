@@ -19,7 +19,6 @@ use crate::abi::shared::Shared;
 use crate::hw::lock::{Lock, Turn};
 use machine::Spinlock;
 
-/// A machine's shared memory.
 pub struct Memory {
     /// C's view, which points to the other shared data.
     table: Shared<abi::Memory>,
@@ -370,7 +369,6 @@ mod tests {
         // There is not enough time before 11 us.
         let wait = take(&memory, &mut lock, 1, 10_900, 90);
         assert_eq!(wait, 10 + FAR + hold + FAR);
-        // All holds are over.
         lock.forget(1_000_000);
         assert!(lock.is_free());
     }

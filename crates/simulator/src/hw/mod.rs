@@ -34,7 +34,6 @@ pub enum Event {
     NetworkInterrupt { connection: u32 },
 }
 
-/// The machine.
 pub struct Hardware {
     pub cores: cores::Cores,
     pub idle_states: idle_states::IdleStates,

@@ -106,12 +106,10 @@ impl Network {
         self.adapter.irq_ns
     }
 
-    /// The number of connections.
     pub fn nr_connections(&self) -> u32 {
         self.connections.len() as u32
     }
 
-    /// The stream of `connection`.
     pub fn stream(&self, connection: u32) -> StreamId {
         self.connections[connection as usize].stream
     }
@@ -191,7 +189,6 @@ impl Network {
         }
     }
 
-    /// Do connections wait to be polled?
     pub fn net_rx_pending(&self) -> bool {
         !self.net_rx.poll_list.is_empty()
     }
@@ -331,7 +328,6 @@ pub mod tests {
         }
         assert_eq!(handled, [(5, 64), (6, 64), (5, 6), (6, 6)]);
         assert!(!network.is_active() && !network.net_rx_pending());
-        // The connection interrupts again.
         assert!(network.packet_passed(0));
     }
 

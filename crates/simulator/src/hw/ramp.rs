@@ -4,7 +4,6 @@
 use crate::hw::cores::Cores;
 use machine::{CpuMask, Machine};
 
-/// The frequencies of a machine's cores.
 pub struct Ramp {
     rules: machine::Ramp,
     cores: Vec<Core>,

@@ -23,7 +23,7 @@ struct Pcu {
     kinds: Vec<Kind>,
     /// Whether the unit checks again at the end of an interval.
     looking: bool,
-    /// The last check: its time, in ns; the package's energy, in pJ.
+    /// The time of the last check, in ns, and the package's energy at that check, in pJ.
     at: u64,
     pj: u128,
     /// The energy that may be used above the limit, in pJ.

@@ -7,7 +7,7 @@ use crate::per_cpu::PerCpu;
 use machine::{Costs, Machine, time_for};
 use std::collections::VecDeque;
 
-/// One CPU of the simulated machine. Its size is a power of two, so that one shift computes the address of a CPU.
+/// The size is a power of two, so that one shift computes the address of a CPU.
 #[repr(C, align(512))]
 #[derive(Default)]
 pub struct Cpu {

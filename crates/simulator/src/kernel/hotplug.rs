@@ -17,7 +17,6 @@ use workload::timeline::{Change, Timed};
 /// The delay, in ns, after which the change is tried again if the CPU was in the middle of kernel code.
 const RETRY_NS: u64 = 10_000;
 
-/// The CPUs that are online.
 pub struct Hotplug<'a> {
     /// `cpu_active_mask`.
     pub online: CpuMask,
@@ -29,7 +28,6 @@ pub struct Hotplug<'a> {
 }
 
 impl<'a> Hotplug<'a> {
-    /// `machine` with all its CPUs.
     pub fn new(machine: &'a Machine) -> Hotplug<'a> {
         Hotplug {
             online: machine.all_cpus(),
@@ -55,7 +53,6 @@ impl<'a> Hotplug<'a> {
 }
 
 impl Kernel<'_> {
-    /// Schedules the changes of `timeline`.
     pub fn schedule_changes(&mut self, timeline: Vec<Timed>) {
         for Timed { at_ns, change } in timeline {
             match change {

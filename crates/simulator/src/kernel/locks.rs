@@ -86,7 +86,7 @@ impl Kernel<'_> {
     }
 
     /// Takes a kernel lock for the task that has polled for it longer than all others. If another task was faster, the
-    /// task continues to poll, or sleeps if it must.
+    /// poller continues to poll, or sleeps if it must.
     pub fn hold_at_last(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
         let step = match self.acquire(task, section, false) {
             true => self.work_under(task, section),
@@ -148,7 +148,7 @@ impl Kernel<'_> {
         self.compute(task, 0, false, Continuation::LockQueue(section))
     }
 
-    /// A task has the `wait_lock`: the task takes the lock if that has been released by now, or sleeps.
+    /// Takes the lock for a task that has the `wait_lock`; if the lock is still held, the task sleeps.
     pub fn hold_or_sleep(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
         if section.kind == KernelLock::Rwsem {
             self.programs.mutexes.arrived(section.mutex);
@@ -161,7 +161,7 @@ impl Kernel<'_> {
     }
 
     /// Takes the `wait_lock` for a task that has slept for a kernel lock, to try again. A waiter of an rwsem first
-    /// checks whether that is worthwhile.
+    /// checks whether the lock is free.
     pub fn hold_again(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
         let looks = section.kind == KernelLock::Rwsem;
         if looks && !self.programs.mutexes.is_free(section.mutex) {

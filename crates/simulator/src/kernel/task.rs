@@ -107,7 +107,8 @@ pub struct Task {
     pub immed: Cell<bool>,
     /// The number of reenqueues since the task last ran.
     pub reenq_count: Cell<u32>,
-    /// The time at which the task became runnable, in ns, if it has not run since.
+    /// The time, in ns, since which the task has been runnable without running, for the watchdog
+    /// (`p->scx.runnable_at`).
     pub runnable_at: Cell<u64>,
     /// The time at which the task began to poll, in ns, if its continuation is to poll.
     pub polls_since: Cell<u64>,

@@ -5,7 +5,6 @@ use crate::kernel::task::TaskPtr;
 use crate::program::wait_queue::WaitQueue;
 use workload::KernelLock;
 
-/// The mutexes of a run.
 pub struct Mutexes {
     mutexes: Vec<Mutex>,
     /// For a spinlock of the kernel, the lock itself; for any other kernel lock, the spinlock
@@ -83,7 +82,6 @@ impl Mutex {
     }
 }
 
-/// The result of trying to lock a mutex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryLock {
     /// The task has the mutex; CPU `from` had it last.
@@ -195,7 +193,6 @@ impl Mutexes {
         self.mutexes[mutex as usize].arriving -= 1;
     }
 
-    /// The last of the tasks that sleep for the mutex.
     pub fn last_waiter(&self, mutex: u32) -> Option<TaskPtr> {
         self.mutexes[mutex as usize].waiters.last()
     }

@@ -15,7 +15,6 @@ pub enum PollUntil {
     KernelLock(u32),
 }
 
-/// The tasks that poll.
 #[derive(Default)]
 pub struct Pollers(Vec<Poller>);
 

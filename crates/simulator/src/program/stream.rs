@@ -4,7 +4,6 @@ use crate::kernel::task::TaskPtr;
 use crate::program::wait_queue::WaitQueue;
 use workload::StreamKind;
 
-/// The streams of a run.
 pub struct Streams(Vec<Stream>);
 
 struct Stream {

@@ -23,7 +23,6 @@ impl Condvars {
     }
 }
 
-/// The barriers of a run.
 pub struct Barriers(Vec<Barrier>);
 
 struct Barrier {

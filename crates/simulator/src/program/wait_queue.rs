@@ -11,7 +11,6 @@ pub struct WaitQueue {
 }
 
 impl WaitQueue {
-    /// Appends `task`.
     #[inline]
     pub fn push(&mut self, task: TaskPtr) {
         debug_assert_eq!(task.next_waiter.get(), None, "it waits elsewhere");
@@ -30,7 +29,6 @@ impl WaitQueue {
         self.ends.map(|(first, _)| first)
     }
 
-    /// The task that came last.
     pub fn last(&self) -> Option<TaskPtr> {
         self.ends.map(|(_, last)| last)
     }

@@ -41,7 +41,6 @@ pub struct Dsq {
 }
 
 impl Dsq {
-    /// An empty queue.
     pub fn new(id: u64) -> Dsq {
         Dsq {
             id,
@@ -144,7 +143,6 @@ impl Dsq {
         self.tasks.remove(index);
     }
 
-    /// The first task.
     #[inline]
     pub fn first(&self) -> Option<TaskPtr> {
         self.tasks.front().map(|queued| queued.task)
@@ -248,7 +246,6 @@ impl Dsqs {
         }
     }
 
-    /// The local queue of `cpu`.
     #[inline]
     pub fn local(&self, cpu: usize) -> &Dsq {
         self.get(OnDsq::local(cpu))
@@ -260,7 +257,6 @@ impl Dsqs {
         &self.all[on.place()]
     }
 
-    /// The queue `on`, to change it.
     #[inline]
     pub fn get_mut(&mut self, on: OnDsq) -> &mut Dsq {
         &mut self.all[on.place()]

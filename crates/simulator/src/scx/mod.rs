@@ -42,7 +42,6 @@ pub struct Scx {
     /// Whether the scheduler's tasks have a deadline server. Fair tasks have one in both kernels, tasks of sched_ext
     /// only in Linux 7.3.
     pub is_served: bool,
-    /// The context of the current op.
     pub context: Context,
     /// The bits of the context's mask that apply to this kernel.
     pub kf_bits: u32,
@@ -127,7 +126,6 @@ impl Scx {
         self.ops = ops;
     }
 
-    /// Is Linux 7.3 simulated?
     #[inline]
     pub fn is_7_3(&self) -> bool {
         self.release == native::Kernel::V7_3

@@ -150,7 +150,6 @@ impl Verdicts {
         self.buffer.pop().is_some()
     }
 
-    /// Is the buffer empty?
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.buffer.is_empty()

@@ -13,7 +13,6 @@ const IDLE_TIMEOUT_NS: u64 = 3_000_000_000;
 /// The longest interval between two checks, in ns.
 const MOST_INTERVAL_NS: u64 = 1_000_000_000;
 
-/// The watchdog of a scheduler.
 pub struct Watchdog {
     /// The time for which a runnable task may wait, in ns.
     pub timeout_ns: u64,
@@ -24,7 +23,6 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// Creates a watchdog with the timeout that `ops` requests.
     pub fn new(ops: &Ops) -> Watchdog {
         let timeout_ms = match ops.timeout_ms {
             0 => MAX_TIMEOUT_MS,

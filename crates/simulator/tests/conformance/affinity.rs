@@ -117,14 +117,12 @@ fn idle_sockets_cost_tasks_that_are_bound_to_another_next_to_nothing() {
     );
 }
 
-/// The share and the longest wait of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 struct Got {
-    /// The task's share of a CPU.
     share: f64,
-    /// The task's longest wait for a CPU, in ns.
+    /// The longest wait for a CPU, in ns.
     wait: u64,
-    /// The time when it began to run or to wait.
+    /// The time since which it has been running, and the time since which it has been waiting, in ns.
     running: Option<u64>,
     waiting: Option<u64>,
 }

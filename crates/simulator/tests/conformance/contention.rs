@@ -74,7 +74,6 @@ fn pipes_are_faster_the_fewer_cpus_share_a_queue() {
     assert!(loops(None, 8) > loops(None, 1) * 9 / 10);
 }
 
-/// If the machine has no `[memory]`, cache lines cost nothing.
 #[test]
 fn lines_cost_time_on_machines_with_memory_alone() {
     let workload = models::load("pipe:pairs=8,time=0.002").unwrap();

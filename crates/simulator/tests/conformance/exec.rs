@@ -1,4 +1,4 @@
-//! `execve(2)`: a tracepoint tells a scheduler of this call, and `scheduler/linux/cfs` then places the task again.
+//! `execve(2)`: a tracepoint reports this call to a scheduler, and `scheduler/linux/cfs` then places the task again.
 
 use crate::support::{MS, Script, bound, machine, run_for, task};
 use machine::CpuMask;

@@ -445,7 +445,7 @@ fn a_burst_is_what_was_left_over() {
     }
 }
 
-/// A group with cpu.idle has the weight of a SCHED_IDLE task, 3 to 1024.
+/// A group with cpu.idle has the weight of a SCHED_IDLE task, 3, where nice 0 has 1024.
 #[test]
 fn an_idle_group_gets_little() {
     let tasks = [loops("idle", "/idle", 1), loops("others", "/others", 1)].join(", ");

@@ -35,7 +35,7 @@ fn burst() -> TaskSpec {
     bound("burst", 3, [run_for(200)])
 }
 
-/// A number of jobs, `times`, of `work` ns each; one begins every `period` ms, from 1 ms on.
+/// `times` jobs of `work` ns each; one begins every `period` ms, from 1 ms on.
 fn jobs(times: u64, work: u64, period: u64) -> impl IntoIterator<Item = Op> {
     (0..times).flat_map(move |job| {
         let at = (1 + job * period) * MS;

@@ -63,7 +63,6 @@ pub fn smt_machine(cores: usize) -> Machine {
     machine
 }
 
-/// A workload made by a function.
 pub struct Script<F>(pub F);
 
 impl<F: Fn() -> Start + Send + Sync> Workload for Script<F> {
@@ -97,7 +96,6 @@ pub fn play(ops: impl IntoIterator<Item = Op> + 'static) -> impl Program {
     move |_: &mut Env| ops.next().unwrap_or(Op::Exit)
 }
 
-/// A normal task that does `ops`.
 pub fn task(name: &str, ops: impl IntoIterator<Item = Op> + 'static) -> TaskSpec {
     TaskSpec::new(name, play(ops))
 }
@@ -179,7 +177,6 @@ pub fn scheduler_in(kernel: Kernel, text: &str, ops: &str) -> Result<Object, nat
     Object::compile_all(&[&source], &[], kernel)
 }
 
-/// One line of the log.
 #[derive(Clone, Debug)]
 pub struct Line {
     pub what: String,
@@ -189,7 +186,6 @@ pub struct Line {
     pub cpu: i32,
 }
 
-/// A successful run.
 pub struct Ran {
     pub outcome: Outcome,
 }
@@ -241,7 +237,6 @@ impl Ran {
     }
 }
 
-/// Runs `workload` on `machine` under `scheduler`.
 pub fn try_run<'a>(
     machine: &'a Machine,
     workload: &'a dyn Workload,
@@ -294,7 +289,6 @@ pub fn simulate(
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Runs `workload`, and returns the reason and the message of the scheduler's exit.
 pub fn exit_of(machine: &Machine, workload: &dyn Workload, scheduler: &Object) -> (String, String) {
     match try_run(machine, workload, scheduler, &[], None) {
         Err(Error::SchedulerExit {

@@ -155,7 +155,6 @@ kfuncs! {
         if known { kernel.cpus[cpu as usize].busy_until(now) } else { 0 }
     }
 
-    /// Records a decision of the scheduler and the reason for it.
     fn explain(kernel, decision: u32, pid: i32, cpu: i32, numbers: &[i64; EXPLAINED_NUMBERS]) {
         if kernel.trace.is_none() {
             return;

@@ -162,8 +162,8 @@ const fn period(run: u64, period: u64) -> Task {
     }
 }
 
-/// The property test found this: while the napping tasks slept, a light task ran, and the clock followed it. Then all
-/// other tasks were at the bound of their lag, where the clock cannot tell them apart.
+/// While the napping tasks slept, a light task ran, and the clock followed it. Then all other tasks were at the bound
+/// of their lag, where the clock cannot tell them apart.
 #[test]
 fn time_that_none_else_wanted_does_not_make_a_light_task_set_the_clock() {
     let tasks = [
@@ -180,8 +180,8 @@ fn time_that_none_else_wanted_does_not_make_a_light_task_set_the_clock() {
     );
 }
 
-/// The property test found this: loops of nice 0, each with a CPU to itself, kept the clock back, so that the light
-/// tasks on the remaining CPU were at the bound of their lead. A task of nice 19 got an eighth of its share.
+/// Loops of nice 0, each with a CPU to itself, kept the clock back, so that the light tasks on the remaining CPU were
+/// at the bound of their lead. A task of nice 19 got an eighth of its share.
 #[test]
 fn light_tasks_share_the_cpu_that_others_leave_by_weight() {
     let shares =
@@ -202,16 +202,16 @@ fn light_tasks_share_the_cpu_that_others_leave_by_weight() {
     );
 }
 
-/// The property test found this: a light task that ran only while another one slept was set to the
-/// clock of the other CPU each time, which took away what it was owed. It got a tenth of its share.
+/// A light task that ran only while another one slept was set to the clock of the other CPU each time, which took away
+/// what it was owed. It got a tenth of its share.
 #[test]
 fn a_light_task_that_runs_while_another_one_naps_keeps_what_it_is_owed() {
     let tasks = [spin(5), spin(0), nap(381_289, 10_000)];
     assert_eq!(starved(&equal_cpus(1, 2, 250), &tasks, 0), Ok(()));
 }
 
-/// The property test found this: the CPU's own clock followed a loop of nice 19 that ran while others napped. A
-/// periodic task that may run only there waited until all others had caught up with the clock, for 3 s.
+/// The CPU's own clock followed a loop of nice 19 that ran while others napped. A periodic task that may run only there
+/// waited until all others had caught up with the clock, for 3 s.
 #[test]
 fn a_light_task_does_not_set_the_clock_of_the_cpu_that_others_are_bound_to() {
     let tasks = [
@@ -244,9 +244,9 @@ fn a_light_task_does_not_set_the_clock_of_the_cpu_that_others_are_bound_to() {
     );
 }
 
-/// The property test found this: a periodic task of nice 19 that ran while no task waited in its cluster moved its
-/// CPU's own clock a quarter of a second ahead. Periodic tasks with affinities were placed by that clock, took the
-/// cluster's clock along, and then waited for 100 ms at a time until all others had caught up.
+/// A periodic task of nice 19 that ran while no task waited in its cluster moved its CPU's own clock a quarter of a
+/// second ahead. Periodic tasks with affinities were placed by that clock, took the cluster's clock along, and then
+/// waited for 100 ms at a time until all others had caught up.
 #[test]
 fn a_light_task_that_runs_alone_does_not_set_the_clock_of_the_cpu_that_others_are_bound_to() {
     let only = |cpus, task| Task { cpus, ..task };
@@ -280,8 +280,8 @@ fn a_light_task_that_runs_alone_does_not_set_the_clock_of_the_cpu_that_others_ar
     }
 }
 
-/// The property test found this: heavy loops that took turns on two CPUs left their debts to the cluster for others to
-/// pay, so that light loops that are bound to one of the two CPUs got nothing for 2.7 s.
+/// Heavy loops that took turns on two CPUs left their debts to the cluster for others to pay, so that light loops that
+/// are bound to one of the two CPUs got nothing for 2.7 s.
 #[test]
 fn a_heavy_task_that_changes_cpus_leaves_no_debt_to_those_that_are_bound_there() {
     let only = |cpus, nice| Task { cpus, ..spin(nice) };
@@ -317,9 +317,9 @@ fn a_heavy_task_that_changes_cpus_leaves_no_debt_to_those_that_are_bound_there()
     }
 }
 
-/// The property test found these: a heavy task stayed on the CPU to which a lighter one was bound, while other light
-/// tasks shared the rest. The heavy task woke up on that CPU each time, was a loop that never left the CPU, or kept the
-/// CPU from a task that could have preempted a light loop on a neighbouring CPU.
+/// A heavy task stayed on the CPU to which a lighter one was bound, while other light tasks shared the rest. The heavy
+/// task woke up on that CPU each time, was a loop that never left the CPU, or kept the CPU from a task that could have
+/// preempted a light loop on a neighbouring CPU.
 #[test]
 fn a_heavy_task_does_not_keep_the_cpu_to_which_another_one_is_bound() {
     let only = |cpus, task| Task { cpus, ..task };
@@ -374,8 +374,8 @@ fn a_heavy_task_does_not_keep_the_cpu_to_which_another_one_is_bound() {
     }
 }
 
-/// The property test found this: a loop came to the CPU at each of the naps of a task that is bound to it. The task
-/// could stop the loop once per millisecond; otherwise it waited up to 10 ms for the next tick.
+/// A loop came to the CPU at each of the naps of a task that is bound to it. The task could stop the loop once per
+/// millisecond; otherwise it waited up to 10 ms for the next tick.
 #[test]
 fn a_task_that_naps_briefly_has_its_cpu_back_from_each_loop_that_comes() {
     let only = |cpus, task| Task { cpus, ..task };
@@ -389,8 +389,8 @@ fn a_task_that_naps_briefly_has_its_cpu_back_from_each_loop_that_comes() {
     assert!(got[3] > 0.2, "{got:?}");
 }
 
-/// The property test found this: the level counted the weight of a heavy, napping task twice, so the loops of nice 0
-/// were charged as if they were not worth a CPU each. A light task that naps got 0.2 of a CPU where it was due 0.54.
+/// The level counted the weight of a heavy, napping task twice, so the loops of nice 0 were charged as if they were not
+/// worth a CPU each. A light task that naps got 0.2 of a CPU where it was due 0.54.
 #[test]
 fn a_light_task_that_naps_gets_its_due_beside_a_heavy_one_that_does() {
     let nice = |nice, task| Task { nice, ..task };
@@ -411,9 +411,8 @@ fn a_light_task_that_naps_gets_its_due_beside_a_heavy_one_that_does() {
     assert!(got[9] > 0.45, "{got:?}");
 }
 
-/// The property test found these: light tasks on slow CPUs moved the slow cluster's clock. This cancelled the time that
-/// the other tasks there were owed. A loop stayed on a slow CPU, and a loop of nice -10 got no more than loops of nice
-/// 0.
+/// Light tasks on slow CPUs moved the slow cluster's clock. This cancelled the time that the other tasks there were
+/// owed. A loop stayed on a slow CPU, and a loop of nice -10 got no more than loops of nice 0.
 #[test]
 fn light_tasks_on_slow_cpus_do_not_move_the_clock_of_others() {
     let mut heavy_nap = nap(350_375, 935_794);
@@ -449,9 +448,8 @@ fn light_tasks_on_slow_cpus_do_not_move_the_clock_of_others() {
     assert_eq!(starved_on("sm8250", 1000, &phone, 1266453984), Ok(()));
 }
 
-/// The property test found this: the clock of a phone's fastest CPU, which a loop of nice -10 keeps busy, is slow.
-/// Tasks that woke up there were not charged for the time that they had got elsewhere, and got twice the time that the
-/// loops got.
+/// The clock of a phone's fastest CPU, which a loop of nice -10 keeps busy, is slow. Tasks that woke up there were not
+/// charged for the time that they had got elsewhere, and got twice the time that the loops got.
 #[test]
 fn a_slow_clock_does_not_forgive_what_a_task_got_elsewhere() {
     let period = |run, period| Task {
@@ -480,8 +478,8 @@ fn a_slow_clock_does_not_forgive_what_a_task_got_elsewhere() {
     assert_eq!(starved(&machine, &tasks, 6753971564669806429), Ok(()));
 }
 
-/// The property test found this: a separate clock for light tasks that are bound to a CPU followed a
-/// task of nice 19, and moved a task of nice 5 along, past all heavier tasks.
+/// A separate clock for light tasks that are bound to a CPU followed a task of nice 19, and moved a task of nice 5
+/// along, past all heavier tasks.
 #[test]
 fn a_light_task_with_an_affinity_is_not_placed_by_a_lighter_one() {
     let only = |cpus, task| Task { cpus, ..task };
@@ -510,9 +508,8 @@ fn a_light_task_with_an_affinity_is_not_placed_by_a_lighter_one() {
     );
 }
 
-/// The property test found these: whenever a short task stopped a loop, the clocks were kept back for 100 ms. The light
-/// tasks on the CPU that the loops do not use were then at the bounds of their lead, where a task of nice 19 gets
-/// nothing.
+/// Whenever a short task stopped a loop, the clocks were kept back for 100 ms. The light tasks on the CPU that the
+/// loops do not use were then at the bounds of their lead, where a task of nice 19 gets nothing.
 #[test]
 fn light_tasks_share_by_weight_although_short_tasks_stop_loops() {
     let nice = |nice, task| Task { nice, ..task };
@@ -554,8 +551,6 @@ fn light_tasks_share_by_weight_although_short_tasks_stop_loops() {
     assert_eq!(starved(&machine, &bound, 5189022825195652517), Ok(()));
 }
 
-/// A heavy loop may use two CPUs, to each of which a light loop is bound. The heavy loop changes between the two CPUs,
-/// so that both light loops get their due.
 #[test]
 fn a_heavy_task_shares_its_cpus_among_those_that_are_bound_there() {
     let of = |nice, cpus| Task {

@@ -243,9 +243,9 @@ fn misses_more(case: &Case, window: Range<u64>) -> Measured {
     Ok(missed("equipoise")? - missed("eevdf")?)
 }
 
-/// A periodic thread misses no larger part of its periods than under `eevdf` either if it runs beside loops of a tenth
-/// of its weight. The weights come from nice levels, or from two groups, which the threads enter as they begin; then
-/// all loops together have a tenth of the weight.
+/// Beside loops of a tenth of its weight, a periodic thread misses no larger part of its periods than under `eevdf`.
+/// The weights come from nice levels, or from two groups, which the threads enter as they begin; then all loops
+/// together have a tenth of the weight.
 fn light_loops(case: &Case) -> Measured {
     let count = 4 + case.seed as usize % 60;
     let light = with(case, |case| {

@@ -4,8 +4,7 @@ use super::*;
 use crate::fairness::load::run_checked;
 use simulator::Check;
 
-/// The property test found this: on two clusters of one CPU, one task kept one CPU forever while the other tasks shared
-/// the other CPU.
+/// On two clusters of one CPU, one task kept one CPU forever while the other tasks shared the other CPU.
 #[test]
 fn tasks_of_unlike_weights_change_places_between_clusters_of_one_cpu() {
     let machine = equal_cpus(1, 2, 100);
@@ -30,8 +29,7 @@ fn tasks_of_unlike_weights_change_places_between_clusters_of_one_cpu() {
     assert_eq!(starved(&machine, &six, 457293753307950187), Ok(()));
 }
 
-/// The property test found this: a loop of nice 5 kept a fast CPU beside one of nice 0 on a slow CPU, because no task
-/// was waiting.
+/// A loop of nice 5 kept a fast CPU beside one of nice 0 on a slow CPU, because no task was waiting.
 #[test]
 fn a_light_task_gives_a_fast_cpu_to_a_heavier_one_on_a_slow_cpu() {
     let tasks = [spin(-10), spin(5), spin(0)];
@@ -102,8 +100,7 @@ fn little_load_on_slow_cpus_is_no_gain() {
     assert!(got[7] > 0.4, "{got:?}");
 }
 
-/// A heavy loop must keep the fastest CPU even with ticks of 10 ms. (In a case of the property test, the heavy loop got
-/// 0.39 of a CPU, as much as the others.)
+/// With ticks of 10 ms, the heavy loop once got 0.39 of a CPU, as much as the others.
 #[test]
 fn a_heavy_loop_keeps_the_fastest_cpu() {
     let mut all = vec![spin(0); 12];
@@ -114,9 +111,8 @@ fn a_heavy_loop_keeps_the_fastest_cpu() {
     }
 }
 
-/// The property test found this: while two CPUs changed places, the slow CPU had no task for a moment and took a loop
-/// of nice 18. That loop then kept the CPU while four loops of nice 0 shared three CPUs; it got 0.45 of a CPU where it
-/// was due 0.02.
+/// While two CPUs changed places, the slow CPU had no task for a moment and took a loop of nice 18. That loop then kept
+/// the CPU while four loops of nice 0 shared three CPUs; it got 0.45 of a CPU where it was due 0.02.
 #[test]
 fn a_cpu_that_changes_places_takes_no_other_task() {
     let nices = [4, 0, 0, -17, 18, -13, 0, -17, 0];
