@@ -8,7 +8,6 @@ use policy::Policy;
 use proptest::prelude::*;
 use std::path::Path;
 
-/// The files of a folder of the project.
 fn texts(folder: &str) -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")

@@ -60,13 +60,13 @@ pub struct Explanation<'a> {
     pub missed: Option<u64>,
     /// The time in ns at which the run ended.
     pub end: u64,
-    /// The waits of the requested threads, by name.
+    /// The waits of the shown threads after their wakeups, by name.
     pub latencies: Vec<Latencies>,
     /// The missed periods that lost most time, with reasons.
     pub periods: Vec<MissedPeriod>,
     /// The waits, with reasons.
     pub waits: Vec<Chain>,
-    /// Threads that hardly waited but ran slowly.
+    /// Responses that lost more time to slow CPUs than by waiting, each with its events.
     pub slow: Vec<(Response, Chain)>,
     /// Threads that woke up late, with the chains of the wakers that lost the most time.
     pub late: Vec<(Response, Chain)>,

@@ -200,7 +200,6 @@ fn cell(cell: &Cell, style: Style) -> comfy_table::Cell {
     }
 }
 
-/// `text` without trailing spaces.
 fn trimmed(text: &str) -> String {
     text.lines()
         .map(str::trim_end)

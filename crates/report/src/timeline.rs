@@ -192,7 +192,6 @@ impl Drawing<'_> {
         self.y += 10.0;
     }
 
-    /// Draws the name of the next row.
     fn name(&mut self, name: &str) {
         let (x, y) = (NAMES - 8.0, self.y + 13.0);
         let name = escape(name);

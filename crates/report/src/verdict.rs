@@ -122,7 +122,6 @@ fn cannot_tell(noise: Option<String>, busy_pct: Option<f64>) -> String {
     format!("This comparison cannot tell the policies apart{why}")
 }
 
-/// `goal` as a headline.
 pub(crate) fn title(goal: Goal) -> &'static str {
     match goal {
         Goal::Latency => "Latency",

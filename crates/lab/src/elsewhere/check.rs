@@ -188,7 +188,6 @@ impl<'c, 't> Expected<'c, 't> {
         expect(machine.power.is_some(), "power").and(number)
     }
 
-    /// Checks the outcome of the run.
     pub fn outcome(&self, outcome: &Outcome) -> Checked {
         let cpus = self.machine.cpus.len();
         let metrics = self.workload.metrics();

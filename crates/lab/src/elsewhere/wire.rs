@@ -116,7 +116,6 @@ impl Recipe {
     }
 }
 
-/// The job of a worker.
 #[derive(Serialize, Deserialize)]
 pub struct Job {
     pub recipe: Recipe,
@@ -171,7 +170,6 @@ pub enum Reply<'a> {
     Failed(Failed),
 }
 
-/// A [`simulator::Error`].
 #[derive(Serialize, Deserialize)]
 pub enum Failed {
     SchedulerExit {
@@ -295,7 +293,6 @@ fn shown(text: &str) -> String {
     one_line(text).chars().take(LONGEST_SHOWN).collect()
 }
 
-/// Encodes `value` as a message.
 pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     postcard::to_stdvec(value).expect("writing to memory does not fail")
 }

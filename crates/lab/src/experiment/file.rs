@@ -69,7 +69,6 @@ use std::ops::Range;
 use toml::Spanned;
 use workload::Workload;
 
-/// The experiment that `text`, the content of `file`, describes.
 pub(super) fn read(
     file: &str,
     text: &str,

@@ -15,7 +15,6 @@ const MAX_THREAD_US: u64 = 400_000;
 /// The limits of an event's time in us.
 const TIMES_US: (u64, u64) = (20, 200_000);
 
-/// A load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
     pub tasks: Vec<Task>,
@@ -175,7 +174,6 @@ impl Load {
         }
     }
 
-    /// The number of threads.
     pub fn threads(&self) -> u32 {
         self.tasks.iter().map(|task| task.instances).sum()
     }

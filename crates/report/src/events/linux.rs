@@ -56,7 +56,6 @@ impl<F: Format> Linux<F> {
         });
     }
 
-    /// Records the initial speed of each CPU.
     fn begin(&mut self) {
         self.began = true;
         for cpu in 0..self.state.cpus.len() {

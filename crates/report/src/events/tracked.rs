@@ -14,7 +14,6 @@ const IDLE: Task<'_> = Task {
     prio: DEFAULT_PRIO,
 };
 
-/// The state of all CPUs and tasks at one time.
 pub(super) struct Tracked {
     pub cpus: Vec<Cpu>,
     /// The tasks by pid.
@@ -177,7 +176,6 @@ impl Tracked {
         }
     }
 
-    /// The running task of `cpu`.
     pub fn running(&self, cpu: usize) -> Task<'_> {
         let task = |pid| {
             let task = self.tasks.get(&pid)?;
@@ -190,7 +188,6 @@ impl Tracked {
         self.cpus[cpu].current.and_then(task).unwrap_or(IDLE)
     }
 
-    /// Updates `cpu`'s averages to now.
     pub fn update(&mut self, cpu: usize) {
         let tasks = &self.tasks;
         let current = self.cpus[cpu].current.and_then(|pid| tasks.get(&pid));
@@ -198,7 +195,6 @@ impl Tracked {
         self.cpus[cpu].update(self.now, class);
     }
 
-    /// Updates a task's averages to now.
     pub fn update_task(&mut self, pid: i32) {
         if let Some(task) = self.tasks.get_mut(&pid) {
             let clock = self.cpus[task.cpu].clock(self.now);

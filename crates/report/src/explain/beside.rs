@@ -58,7 +58,6 @@ impl Others {
         self.waiting.entry(pid).or_insert(now);
     }
 
-    /// Ends the wait of `pid`.
     pub fn runs(&mut self, now: u64, pid: i32) {
         if let Some(since) = self.waiting.remove(&pid) {
             self.waited(since, now, pid);

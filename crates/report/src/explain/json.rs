@@ -192,7 +192,6 @@ fn named(cause: &super::Cause, thread: &str, pid: i32, at_ns: u64, lost_ns: u64)
     })
 }
 
-/// The events of a wait.
 pub(super) fn chain_of(chain: &Chain) -> Value {
     let idled = chain.idled.iter().map(|idled| {
         let decisions = idled.decisions.iter().map(|(made, times)| Times {

@@ -14,7 +14,6 @@ const BEFORE_NS: u64 = 50_000;
 /// A decision as the scheduler records it.
 #[derive(Clone, Copy)]
 pub struct Raw {
-    /// The row of the decision.
     pub decision: &'static Decision,
     /// The task that the decision is about.
     pub pid: Option<i32>,
@@ -69,9 +68,7 @@ pub enum Subject {
 
 /// A wait under observation.
 pub struct Window {
-    /// The wait.
     pub wait: Wait,
-    /// Is the window about a wait or a slow thread?
     pub subject: Subject,
     /// The CPU for which the thread waits.
     pub cpu: Option<usize>,
@@ -104,9 +101,7 @@ pub struct Window {
 pub struct RawStep {
     /// The time of the step in ns.
     pub at: u64,
-    /// The CPU of the step.
     pub cpu: usize,
-    /// The kind of the step.
     pub what: RawWhat,
 }
 
@@ -130,7 +125,6 @@ pub enum RawWhat {
 }
 
 impl Window {
-    /// An empty window.
     pub fn new(wait: Wait, subject: Subject) -> Window {
         Window {
             subject,

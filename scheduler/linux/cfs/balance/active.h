@@ -27,7 +27,6 @@ static __always_inline bool ask_push(u32 src_cpu, u32 dst_cpu, s32 pid)
 	return true;
 }
 
-/* Asks src_cpu to push a task to dst_cpu. */
 static __always_inline bool request_push(const struct balance_env *env)
 {
 	if (!ask_push(env->src_cpu, env->dst_cpu, 0))

@@ -41,13 +41,11 @@ static __always_inline void find_other_dst_cpu(struct task_struct *p, struct bal
 	env->new_dst_cpu = cpu;
 }
 
-/* Is the task's load too large for the imbalance? */
 static __always_inline bool too_heavy(const struct balance_env *env, u64 load)
 {
 	return !hook_moves_any(env) && (s64)(load / 2) > env->imbalance;
 }
 
-/* May and should @p, which waits on src_cpu, move to dst_cpu? */
 __noinline bool can_migrate_task(struct task_struct *p __arg_trusted, struct balance_env *env __arg_nonnull,
 				 u64 now)
 {

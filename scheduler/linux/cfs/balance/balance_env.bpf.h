@@ -82,7 +82,6 @@ struct balance_env {
 	struct refused refused;
 	u32 flags;
 	u32 new_dst_cpu;
-	/* The load to move. */
 	s64 imbalance;
 	/* The number of tasks considered so far, the limit of that number, and the number of moved tasks. */
 	u32 loop;

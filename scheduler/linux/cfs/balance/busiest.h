@@ -237,7 +237,6 @@ static __always_inline bool busier_queue(const struct balance_env *env, const st
 	return *load > env->busiest_queue_load;
 }
 
-/* Considers @cpu of @group as the CPU to pull from. */
 __noinline bool consider_queue(struct balance_env *env __arg_nonnull, u32 group, u32 cpu)
 {
 	u64 load;

@@ -82,7 +82,7 @@ static __noinline void calculate_imbalance(struct balance_env *env)
 				 (sds->avg_load - sds->this_load) * sds->this_power) /
 			 SCHED_POWER_SCALE;
 
-	/* An imbalance of less than a task would not move anything. */
+	/* An imbalance of less than the load of a task would not move anything. */
 	if (env->imbalance < (s64)sds->busiest_load_per_task)
 		fix_small_imbalance(env);
 }

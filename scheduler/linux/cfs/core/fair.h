@@ -129,7 +129,6 @@ static __always_inline void update_curr(u32 cpu, u64 now)
 		rq->curr_throttled = true;
 }
 
-/* Makes @p, which gets @cpu, the running task of its runqueue. */
 static __always_inline void set_curr(u32 cpu, const struct task_struct *p, struct fair_entity *se, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -157,7 +156,6 @@ static __always_inline void set_curr(u32 cpu, const struct task_struct *p, struc
 		set_next_groups(se->group, cpu);
 }
 
-/* Records that the running task, @se, leaves @cpu. */
 static __always_inline void put_curr(u32 cpu, struct fair_entity *se, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -254,7 +252,6 @@ static __noinline bool check_preempt_groups(struct fair_rq *rq, u32 cpu)
 	}
 }
 
-/* Should the tick end the running task's slice? */
 static __always_inline bool check_preempt_tick(struct fair_rq *rq)
 {
 	struct running *curr = &rq->curr;

@@ -157,7 +157,6 @@ static __always_inline u32 cpu_nr_running(u32 cpu)
 	return core ? nr_running + core->nr_running - core->scx.nr_running : nr_running;
 }
 
-/* The load of @cpu as balancing sees it. */
 static __always_inline u64 weighted_cpuload(u32 cpu)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -165,7 +164,6 @@ static __always_inline u64 weighted_cpuload(u32 cpu)
 	return policy.load_tracking == LOAD_PELT ? READ_ONCE(rq->runnable_load_avg) : READ_ONCE(rq->load_weight);
 }
 
-/* Updates the utilization by fair tasks to @now. */
 static __always_inline void update_rq_load_avg(struct fair_rq *rq, u64 now)
 {
 	update_pelt(&rq->avg, now, rq->nr_running, rq->curr.pid);

@@ -148,7 +148,6 @@ static __always_inline void remove_entity(struct fair_entity *se)
 	hook_remove_entity(rq, se);
 }
 
-/* Counts the task, which becomes runnable on @cpu. */
 static __always_inline void account_entity_enqueue(struct fair_entity *se, u32 cpu)
 {
 	prepare_attach(cpu);
@@ -179,7 +178,6 @@ static __always_inline void remove_blocked_load(struct fair_entity *se, u64 now)
 	subtract(&group_rq_at(se->group, se->cpu)->blocked_load_avg, decay_load(se->load_avg_contrib, slept));
 }
 
-/* No longer counts the task as runnable. */
 static __always_inline void account_entity_dequeue(struct fair_entity *se)
 {
 	bpf_spin_lock(&se->lock);

@@ -8,7 +8,6 @@
 
 #include "../balance/active.h"
 
-/* The value by which tasks are compared. */
 enum candidate_key {
 	KEY_RATIO,    /* the runnable average */
 	KEY_DRUNTIME, /* the time on fast CPUs less the time on slow CPUs */
@@ -39,7 +38,6 @@ struct candidates {
 
 struct candidates all_candidates[MAX_CPUS];
 
-/* The candidates of this CPU. */
 static __always_inline struct candidates *this_candidates(void)
 {
 	return &all_candidates[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];

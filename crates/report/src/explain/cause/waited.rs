@@ -152,8 +152,8 @@ fn idle_cpu(facts: &Facts<'_>, cpu: usize, better: Option<&Idled>) -> Option<Rea
     Some(reason.detail(refused(idled)).detail(also).better(cpu))
 }
 
-/// The reason if real-time or deadline threads had the CPU for at least half of the wait, and the thread had no higher
-/// priority than they.
+/// The reason if real-time or deadline threads had the CPU for at least half of the wait, and the thread's own priority
+/// was not higher.
 fn real_time(
     facts: &Facts<'_>,
     cpu: usize,

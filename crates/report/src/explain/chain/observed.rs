@@ -104,7 +104,6 @@ impl Chains {
         }
     }
 
-    /// The windows that are open at `now`.
     fn open(&mut self, now: u64) -> impl Iterator<Item = &mut Window> {
         self.windows
             .iter_mut()

@@ -48,7 +48,6 @@ struct Part {
 }
 
 impl Parts {
-    /// Does the thread have periods?
     pub fn has(&self, pid: i32) -> bool {
         self.0.contains_key(&pid)
     }

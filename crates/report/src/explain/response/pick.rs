@@ -3,7 +3,6 @@
 use super::Response;
 use std::collections::BTreeMap;
 
-/// The choice of a response for each thread, and of one of these responses.
 pub struct Pick {
     near: Option<u64>,
     best: BTreeMap<String, Response>,
@@ -36,7 +35,6 @@ impl Pick {
         best.is_none_or(|best| self.rank(response) < self.rank(best))
     }
 
-    /// Keeps this response as the best so far.
     pub fn keep(&mut self, response: Response) {
         self.best.insert(response.name.clone(), response);
     }

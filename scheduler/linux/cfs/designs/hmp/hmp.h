@@ -29,7 +29,6 @@ static __always_inline bool hmp_enabled(void)
 	return policy.hmp == HMP_LINARO && machine.asymmetric;
 }
 
-/* Has the CPU of @rq been asked to pull a task from a slow CPU? */
 static __always_inline bool hmp_pull_expected(const struct fair_rq *rq)
 {
 	return rq->design.hmp.wake_for_idle_pull;
@@ -157,7 +156,6 @@ static __always_inline void hmp_count(u32 from, u32 to)
 		this_counters()->down_migrations++;
 }
 
-/* Records the move that the candidate is about to make. */
 __noinline bool hmp_note_migration(struct candidate *best __arg_nonnull, bool up, u64 now)
 {
 	struct task_struct *p = bpf_task_from_pid(best->pid);

@@ -33,10 +33,8 @@
 /* The number of waiting tasks of a runqueue that are considered. */
 #define HPERF_MAX_TASKS 32
 
-/* The state of one cluster. */
 struct hperf_cluster {
 	u64 nr_running;
-	/* The number of busy CPUs. */
 	u64 nr_busy;
 	u64 load;
 	/* The sum of the CPUs' capacities at their frequencies. */
@@ -57,7 +55,6 @@ static __always_inline bool hperf_enabled(void)
 	return policy.hmp == HMP_HPERF && machine.asymmetric;
 }
 
-/* Has the CPU of @rq been asked to pull a task from a slow CPU? */
 static __always_inline bool hperf_pull_expected(const struct fair_rq *rq)
 {
 	return rq->design.hperf.wake_for_idle_pull;
@@ -120,7 +117,6 @@ static __always_inline void hperf_update_curr(struct running *curr, u64 delta_fa
 		curr->design.hperf.druntime += curr->design.hperf.fast ? delta_fair : -delta_fair;
 }
 
-/* The capacity of @cpu at its current frequency. */
 static __always_inline u64 hperf_capacity(u32 cpu)
 {
 	return (u64)power_orig_of(cpu) * scx_bpf_cpuperf_cur(cpu) / SCX_CPUPERF_ONE;
