@@ -85,7 +85,6 @@ _Static_assert(EXPLAINED_NUMBERS == EQUIPOISE_EXPLAINED_NUMBERS, "the simulated 
 
 #else
 
-/* Reserves room for a record. Returns NULL if there is no room. */
 static __always_inline struct explained *begin_record(void)
 {
 	struct explained *e = bpf_ringbuf_reserve(&explanations, sizeof(*e), 0);

@@ -20,7 +20,7 @@ struct scheduler_timer {
 
 typedef int (*scheduler_timer_fn)(void *timers, int *cpu, struct scheduler_timer *timer);
 
-/* Initializes the timer of @cpu in the map @timers. (In throttle.bpf.h, the key is a group instead of a CPU.) */
+/* Initializes the timer of @cpu in the map @timers. (In equipoise/held.h, the key is a share instead of a CPU.) */
 static __always_inline s32 init_timer(void *timers, u32 cpu)
 {
 	struct scheduler_timer *timer = bpf_map_lookup_elem(timers, &cpu);

@@ -68,7 +68,6 @@ static __always_inline bool is_fast(u32 cpu)
 	return levels_of(cpu)->fast;
 }
 
-/* This CPU's counters. */
 static __always_inline struct counters *this_counters(void)
 {
 	return &counters[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];
@@ -110,13 +109,11 @@ static __always_inline const struct domain *smt_domain(u32 cpu)
 	return levels_of(cpu)->nr_levels && sd->flags & SD_SHARE_CPUPOWER ? sd : NULL;
 }
 
-/* The @i-th CPU of @sd. */
 static __always_inline u32 domain_cpu(const struct domain *sd, u32 i)
 {
 	return cpu_list[(sd->first + i) & (MAX_DOMAINS * MAX_LEVELS - 1)];
 }
 
-/* The @i-th CPU of @sg. */
 static __always_inline u32 nth_cpu(const struct group *sg, u32 i)
 {
 	return cpu_list[(sg->first + i) & (MAX_DOMAINS * MAX_LEVELS - 1)];

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * The time of interrupts, which is not charged to tasks: the difference between the runqueue's two clocks.
- */
+/* The time of interrupts, which is not charged to tasks: the difference between the runqueue's two clocks. */
 #ifndef __EQUIPOISE_IRQ_TIME_H
 #define __EQUIPOISE_IRQ_TIME_H
 

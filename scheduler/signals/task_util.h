@@ -31,7 +31,6 @@ struct task_util {
 	u16 ewma;
 };
 
-/* Is the utilization of tasks used? */
 static __always_inline bool tracks_task_util(void)
 {
 	return policy.frequency;

@@ -80,9 +80,7 @@ static __always_inline u64 cpu_util_cfs(u32 cpu)
 	return used > estimated ? used : estimated;
 }
 
-/*
- * arch_scale_cpu_capacity(): the capacity of @cpu at its highest frequency, where the largest CPU has 1024.
- */
+/* arch_scale_cpu_capacity(): the capacity of @cpu at its highest frequency, where the largest CPU has 1024. */
 static __always_inline u64 cpu_scale(u32 cpu)
 {
 	return scx_bpf_cpuperf_cap(cpu);

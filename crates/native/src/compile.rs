@@ -152,14 +152,11 @@ pub const FIRST_DEFINITION: &str = "-Wl,-z,muldefs";
 /// Runs a command to its end and returns its output.
 pub type Finish = fn(&mut Command) -> io::Result<Output>;
 
-/// A compilation.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
     /// The program, as a path or a name in `$PATH`, with the options that belong to it.
     pub compiler: &'a [OsString],
-    /// The options.
     pub flags: &'a [&'a str],
-    /// The folders to search for headers.
     pub include: &'a [&'a Path],
     /// The function that prepares each process before its program runs.
     pub confine: &'a dyn Fn(&mut Command),

@@ -197,7 +197,6 @@ fn qualifiers(
 /// The error for a type that refers to itself, or is nested too deeply.
 const ENDLESS: gimli::Error = gimli::Error::TypeMismatch;
 
-/// A global variable.
 struct Global<'a> {
     name: &'a str,
     /// The variable's type.
@@ -206,7 +205,6 @@ struct Global<'a> {
     is_static: bool,
 }
 
-/// Calls `what` with each global variable.
 fn each_global<'a>(
     file: &object::File<'a>,
     mut what: impl FnMut(

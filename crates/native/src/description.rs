@@ -100,7 +100,6 @@ const LONGEST: usize = 16 << 20;
 /// The size in bytes of the first word of a map variable, which points to the map once the object is loaded.
 const SMALLEST_MAP: u64 = 8;
 
-/// The error that the scheduler in `source` takes more than [`MOST_MEMORY`].
 pub(crate) fn too_much_memory(source: &str) -> Error {
     Error(format!(
         "{source}: its code and global variables take more than 1 GiB; expected less, or maps"
@@ -126,7 +125,6 @@ struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    /// Adds `symbol` of `file`. The error says what is wrong with the scheduler.
     fn add(
         &mut self,
         file: &object::File<'a>,
@@ -188,7 +186,6 @@ impl<'a> Found<'a> {
         self.constants.get(&constant).copied()
     }
 
-    /// Adds the function `name` at `address` in the section `section_name`.
     fn add_function(&mut self, name: &'a str, address: u64, section_name: &str) {
         let section_of = section_name.trim_start_matches(NOT_BY_ITSELF);
         if let Some(tracepoint) = section_of.strip_prefix(TRACEPOINT_SECTION) {
@@ -427,7 +424,6 @@ impl Description {
         Ok(())
     }
 
-    /// The variable that holds the scheduler's ops.
     pub(crate) fn ops_variable(&self) -> Option<Variable> {
         let mut variables = self.variables.values();
         variables

@@ -200,14 +200,12 @@ impl Feature {
     }
 }
 
-/// The features of a kind.
 pub fn of(kind: Kind) -> impl Iterator<Item = &'static Feature> {
     FEATURES.iter().filter(move |feature| {
         std::mem::discriminant(&feature.kind) == std::mem::discriminant(&kind)
     })
 }
 
-/// The feature called `name`.
 pub fn find(name: &str) -> Option<&'static Feature> {
     FEATURES.iter().find(|feature| feature.name == name)
 }

@@ -171,7 +171,6 @@ fn is_the_loaders(file: &ElfFile64<'_, Endianness>) -> bool {
     same && segments.next().is_none() && sections.next().is_none()
 }
 
-/// The entries of the dynamic section.
 fn dynamic<'a>(file: &ElfFile64<'a, Endianness>) -> impl Iterator<Item = Dynamic> + use<'a> {
     let table = file.elf_dynamic_table();
     table.into_iter().flat_map(|table| table.iter())

@@ -86,7 +86,6 @@ fn with_places_of_use(said: &str) -> String {
     placed.collect::<Vec<_>>().join("\n")
 }
 
-/// Is `path` that of a header of the simulated kernel?
 fn is_header(path: &str) -> bool {
     let mut headers = HEADERS.iter();
     headers.any(|(header, _)| Path::new(path).ends_with(header))

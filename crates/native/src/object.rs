@@ -142,7 +142,6 @@ impl Object {
         self.is_fair_class
     }
 
-    /// Sets whether the scheduler represents Linux's fair class.
     pub(crate) fn in_fair_class(mut self, is_fair_class: bool) -> Object {
         self.is_fair_class = is_fair_class;
         self
@@ -189,17 +188,14 @@ impl Object {
             .map(|(name, variable)| (&**name, *variable))
     }
 
-    /// The programs that the simulated kernel does not run, each with its line and its section.
     pub(crate) fn idle_programs(&self) -> &[String] {
         &self.description.idle
     }
 
-    /// The values of the kernel's configuration that the scheduler requires and the simulated kernel does not know.
     pub(crate) fn unknown_configs(&self) -> &[String] {
         &self.description.unknown_configs
     }
 
-    /// The global variables that point to tasks, by their types.
     pub(crate) fn task_pointers(&self) -> &[String] {
         &self.description.task_pointers
     }

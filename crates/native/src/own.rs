@@ -11,7 +11,6 @@ use std::sync::OnceLock;
 /// An object of one of [`SCHEDULERS`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Own {
-    /// The scheduler's name.
     pub name: &'static str,
     /// The scheduler's folder in `scheduler/`.
     pub folder: &'static str,

@@ -14,7 +14,6 @@ const SD_HMP: u32 = 0x10000;
 
 const NSEC_PER_SEC: u64 = 1_000_000_000;
 
-/// `struct machine`
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 struct MachineC {
@@ -29,7 +28,6 @@ struct MachineC {
     scales: u32,
 }
 
-/// `struct energy_domain`
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 struct EnergyDomainC {
@@ -39,7 +37,6 @@ struct EnergyDomainC {
     pad: u32,
 }
 
-/// `struct energy_state`
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 struct EnergyStateC {
@@ -47,7 +44,6 @@ struct EnergyStateC {
     cost: u64,
 }
 
-/// `struct domain`
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 struct DomainC {
@@ -69,7 +65,6 @@ struct DomainC {
     imb_numa_nr: u32,
 }
 
-/// `struct group`
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 struct GroupC {
@@ -80,7 +75,6 @@ struct GroupC {
     next_update: u64,
 }
 
-/// `struct cpu_levels`
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 struct CpuLevelsC {
@@ -99,7 +93,6 @@ struct CpuLevelsC {
     group: [u16; MAX_LEVELS],
 }
 
-/// All variables that user space sets.
 pub(crate) fn globals(settings: &Settings, machine: &Machine, linux: Linux) -> Vec<Global> {
     let tables = Tables::new(machine, linux);
     vec![
@@ -217,7 +210,6 @@ fn thread_speed(machine: &Machine, cpu: usize) -> u32 {
     (u64::from(beside_all) * 1024 / u64::from(alone)) as u32
 }
 
-/// The tables of the topology.
 struct Tables {
     domains: Vec<DomainC>,
     groups: Vec<GroupC>,
@@ -389,7 +381,6 @@ impl Tables {
         self.llc_list = by_llc;
     }
 
-    /// Adds a group and returns its number.
     fn add_group(&mut self, cpus: &CpuMask, power: u32) -> u32 {
         self.groups.push(GroupC {
             first: self.cpu_list.len() as u32,

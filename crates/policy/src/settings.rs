@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 /// One setting of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// The setting's name in a policy file, which ends in its unit, such as `_ns`.
+    /// The setting's name in a policy file, which ends in its unit, if it has one, such as `_ns`.
     pub key: String,
     /// The setting's meaning.
     pub meaning: &'static str,
@@ -60,7 +60,6 @@ pub struct Choice {
     pub meaning: &'static str,
 }
 
-/// A row of a table.
 enum Row {
     Number(
         &'static str,
@@ -115,7 +114,6 @@ macro_rules! settings {
     ($($kind:ident($($column:tt)*))*) => { &[$(row!($kind $($column)*)),*] };
 }
 
-/// The rows of each scheduler's tables.
 const TABLES: &[(&str, &[Row])] = include!(concat!(env!("OUT_DIR"), "/settings.rs"));
 
 /// The settings of policies for `scheduler`, in the order of `struct policy` and `struct tunables`.
@@ -277,7 +275,6 @@ impl Settings {
         self.table.iter().zip(self.values.iter().copied())
     }
 
-    /// The setting called `key`, if there is one.
     pub(crate) fn find(&self, key: &str) -> Option<&'static Setting> {
         self.table.iter().find(|setting| setting.key == key)
     }

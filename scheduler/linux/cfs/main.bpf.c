@@ -77,7 +77,6 @@ static int run_util_tick(void *timers, int *key, struct scheduler_timer *timer)
 	return 0;
 }
 
-/* The runqueue that @p joins. */
 static __always_inline u32 enqueue_cpu(struct task_struct *p, const struct fair_entity *se)
 {
 	/* The task is being pushed, or was queued on a different CPU than sched_ext has for it. */

@@ -87,7 +87,6 @@ static __always_inline void ask_before_switch(u32 cpu)
 	update_frequency(cpu, bpf_ktime_get_ns());
 }
 
-/* The runqueue that @p joins. */
 static __always_inline u32 enqueue_cpu(struct task_struct *p, const struct fair_entity *se)
 {
 	/* The task is being pushed, or was queued on a different CPU than sched_ext has for it. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The bandwidth of groups: cpu.max (CONFIG_CFS_BANDWIDTH). A group has a quota of CPU time in each period. While
- * its tasks run, a runqueue of the group takes slices of 5 ms from the quota. If nothing is left, the runqueue is
- * throttled until the next period begins, or another runqueue gives back time that it does not need:
+ * its tasks run, a runqueue of the group takes slices (5 ms by default) from the quota. If nothing is left, the
+ * runqueue is throttled until the next period begins, or another runqueue gives back time that it does not need:
  *
- *	quota ──> fair_bandwidth::runtime ──> group_rq::runtime_remaining ──> the tasks' time
- *	               ^         slices of 5 ms        │
- *	               └───────────────────────────────┘
- *	          all but 1 ms, when the last task has stopped
+ * quota ──> fair_bandwidth::runtime ──> group_rq::runtime_remaining ──> the tasks' time
+ * 	               ^         slices of 5 ms        │
+ * 	               └───────────────────────────────┘
+ * 	          all but 1 ms, when the last task has stopped
  *
  * The scheduler defines struct group_rq with runtime_remaining, runtime_seq, throttled and h_curr; group_queues(),
  * which says whether a queue that has used up its time is throttled at the next pick, as before Linux 6.18, and not

@@ -54,7 +54,6 @@
 	}                                                                \
 	static int name##_fires(void *map, u32 *key, struct name *name)
 
-/* Is @cpu online? */
 static inline bool loader_online(u32 cpu)
 {
 	const struct cpumask *online = __kcall(cpumask, EQUIPOISE_ONLINE);

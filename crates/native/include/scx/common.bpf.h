@@ -210,8 +210,8 @@ static inline u32 scx_bpf_cpuperf_cur(s32 cpu)
 }
 
 /*
- * Linux 7.3 refuses a request for any CPU except the one whose runqueue is locked. In Linux, the loader makes
- * Equipoise's own schedulers, which are compiled for all kernels, observe this rule
+ * While a runqueue is locked, as in most ops, Linux 7.3 refuses a request for another CPU. In Linux, the loader
+ * makes Equipoise's own schedulers, which are compiled for all kernels, observe this rule
  * (scheduler/signals/frequency.bpf.h).
  */
 static inline void scx_bpf_cpuperf_set(s32 cpu, u32 perf)

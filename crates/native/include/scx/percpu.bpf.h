@@ -11,7 +11,7 @@ static inline int cpu_llc_id(s32 cpu)
 	return __kcall(llc_id, cpu);
 }
 
-/* A kernel without ITMT has no priorities of cores. */
+/* As in a kernel without ITMT, cores have no priorities. */
 static inline int cpu_priority(s32 cpu)
 {
 	(void)cpu;

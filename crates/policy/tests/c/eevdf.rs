@@ -144,7 +144,6 @@ u64 average(void) { return avg_vruntime(&rq_of(0)->queue); }
 const TASKS: usize = 12;
 const SLICE: f64 = 3e6;
 
-/// `struct state`
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
@@ -373,7 +372,6 @@ fn a_shorter_slice_that_waits_shortens_the_protection() {
     }
 }
 
-/// In Linux 7.3 a new task waits, whatever its deadline is.
 #[test]
 fn a_new_task_does_not_preempt() {
     for (rows, preempts) in [(V7_3, false), (V6_12, true)] {
@@ -425,7 +423,6 @@ fn tasks_share_by_weight() {
     }
 }
 
-/// The lag of a runnable task never reaches three slices.
 #[test]
 fn lag_is_bounded() {
     let cpu = Cpu::start(&[0; TASKS]);

@@ -193,7 +193,6 @@ impl Scheduler {
         fn ask(cpu: u32, level: u32, idle: u32) -> Answer;
     }
 
-    /// Calls a C function that takes three numbers.
     fn call(&self, name: &str, numbers: [u64; 3]) -> i32 {
         let call: Symbol<unsafe extern "C" fn(u64, u64, u64) -> i32> =
             unsafe { self.0.get(name.as_bytes()) }.unwrap();
@@ -235,7 +234,6 @@ fn an_idle_cluster_takes_from_an_overloaded_one_what_fits() {
     assert_eq!((answer.migrates, answer.imbalance), (UTIL, 2048));
 }
 
-/// A CPU of the same cluster takes one of two tasks.
 #[test]
 fn an_idle_cpu_takes_a_task_that_waits_beside_it() {
     let answer = Scheduler::busy("tc2", &[2, 0, 0, 0, 0]).ask(1, 0, IDLE);
@@ -262,7 +260,6 @@ fn a_misfit_is_taken_by_a_larger_cpu_alone() {
     assert_eq!(tc2.ask(3, 0, IDLE).busiest, -1);
 }
 
-/// Slow CPUs take waiting tasks from a fast one, but not its lone task.
 #[test]
 fn a_smaller_cpu_takes_only_what_waits() {
     assert_eq!(
@@ -303,7 +300,6 @@ fn one_cpu_balances_for_its_group() {
     assert_eq!(balances, [1, 0, 0]);
 }
 
-/// If a core has two tasks, an idle core takes one.
 #[test]
 fn an_idle_core_takes_one_of_two_threads() {
     let smt = Scheduler::new("smt-4");
@@ -333,7 +329,6 @@ fn a_wakeup_goes_where_it_is_idle() {
     assert_eq!(smp.call("by_idle", [0, 1, 0]), -1);
 }
 
-/// On heterogeneous CPUs, the search takes a CPU into which the task fits.
 #[test]
 fn a_heavy_task_does_not_wake_up_on_a_small_cpu() {
     let tc2 = Scheduler::busy("tc2", &[1, 0, 0, 0, 0]);
@@ -349,7 +344,6 @@ fn the_search_for_an_idle_cpu_is_as_long_as_there_is_hope() {
     assert_eq!(scans, [8, 7, 5, 1, 0, 0]);
 }
 
-/// A child begins on the idlest CPU of the idlest group.
 #[test]
 fn a_child_begins_where_there_is_most_room() {
     let numa = Scheduler::busy("smp-2x8", &[[1; 8], [0; 8]].concat());

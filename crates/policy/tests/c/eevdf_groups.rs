@@ -418,7 +418,6 @@ fn calc_group_shares(group: &Group, concurrent: bool) -> u64 {
     shares.clamp(2, most) as u64
 }
 
-/// Counts and weights by their definition, from the tree and the tasks.
 fn check(kernel: &Kernel, tree: &Tree, rules: Rules) -> Result<(), TestCaseError> {
     let tasks = kernel.tasks();
     for cpu in 0..CPUS {
@@ -526,7 +525,6 @@ fn rules() -> impl Strategy<Value = Rules> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// All weights and counts of groups equal their definition, whatever tasks do.
     #[test]
     fn groups_are_consistent(tree in trees(true), steps in steps(), rules in rules()) {
         let kernel = Kernel::start(rules, &tree);
@@ -550,8 +548,6 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// Busy tasks on one CPU get the CPU time to which their weights and their groups' weights
-    /// entitle them.
     #[test]
     fn cpu_time_follows_the_tree(
         tree in trees(false),

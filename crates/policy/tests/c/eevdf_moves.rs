@@ -197,7 +197,6 @@ impl Cpus {
         cpus
     }
 
-    /// Calls a C function that takes two numbers.
     fn call(&self, name: &str, a: u64, b: u64) -> u64 {
         let call: Symbol<unsafe extern "C" fn(u64, u64) -> u64> =
             unsafe { self.0.get(name.as_bytes()) }.unwrap();
@@ -268,7 +267,6 @@ fn looks_that_bring_nothing_become_rare_unless_they_are() {
     assert_eq!(rare.call("newidle_ratio", 512, 3 << 22), 1024);
 }
 
-/// A task that would only wait stays where it is, until balancing has failed.
 #[test]
 fn a_task_that_is_not_eligible_stays_until_balancing_has_failed() {
     for (more, failed, pulled) in [(0, 0, true), (1_000_000, 0, false), (1_000_000, 1, true)] {

@@ -104,7 +104,6 @@ impl Scheduler {
     }
 }
 
-/// In the model, each higher frequency costs more per unit of work.
 #[test]
 fn costs_rise_with_frequency() {
     let scheduler = Scheduler::new();
@@ -146,7 +145,6 @@ fn a_task_goes_where_there_is_most_room() {
     assert!(A15.contains(&scheduler.ask(50, 4)));
 }
 
-/// The recorded powers are those of the CPUs that the words name.
 #[test]
 fn the_reason_names_the_costs_on_the_chosen_cpu_and_on_the_other() {
     let scheduler = Scheduler::new();

@@ -563,7 +563,6 @@ fn a_weight_that_changes_at_a_wakeup_counts() {
     assert_eq!(shares.of(b"runnable", 1), 102_400 + 1024);
 }
 
-/// CPUs that add and remove tasks at the same time leave no remainder at any level.
 #[test]
 fn no_share_is_lost_between_cpus() {
     let parents = [0, 0, 1, 1, 2, 2, 4, 4];

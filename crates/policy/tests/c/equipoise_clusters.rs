@@ -183,7 +183,6 @@ impl Clusters {
         unsafe { function(argument(0), argument(1), argument(2), argument(3)) }
     }
 
-    /// Calls a function that returns 32 bits.
     fn number(&self, what: &str, arguments: &[i64]) -> i64 {
         i64::from(self.call(what, arguments) as i32)
     }
@@ -297,7 +296,6 @@ fn a_slow_cpu_sends_its_task_to_a_fast_one() {
     assert!(!clusters.says("offers_running", &[0]), "it is slower");
 }
 
-/// One of two tasks that share a core goes to an idle core.
 #[test]
 fn one_of_two_threads_leaves_its_core() {
     let clusters = Clusters::new(1024, 1024, true);

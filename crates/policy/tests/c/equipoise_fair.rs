@@ -153,7 +153,6 @@ fn a_part_that_moves_takes_its_lag_along() {
     }
 }
 
-/// A task that is given a lag is owed that much more, and the others together that much less.
 #[test]
 fn what_a_task_is_given_the_others_lose() {
     let fair = Fair::new();
@@ -169,8 +168,8 @@ fn what_a_task_is_given_the_others_lose() {
     );
 }
 
-/// Two tasks that run in turn, each only while the other sleeps, and a loop that waits: the loop is owed about
-/// half of the work that the two do. When sleepers' debts did not count, the loop was owed nothing and never ran.
+/// Two tasks that run in turn, each only while the other sleeps, and a loop that waits: the loop is owed about half of
+/// the work that the two do. If sleepers' debts did not count, the loop would be owed nothing and would never run.
 #[test]
 fn two_tasks_that_run_in_turn_owe_a_loop_its_share() {
     let fair = Fair::new();
@@ -303,7 +302,6 @@ fn worth(mut weights: Vec<u64>, cpus: u64, running_least: u64) -> u64 {
     rest / left
 }
 
-/// The level of a cluster equals the ideal level, whatever the weights.
 #[test]
 fn feasible_weights_are_those_of_the_ideal() {
     let library = compile(&format!("{FOUR_CPUS}{LEVEL}"));

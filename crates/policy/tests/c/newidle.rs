@@ -6,7 +6,6 @@ use libloading::{Library, Symbol};
 
 const MS: u64 = 1_000_000;
 
-/// The scheduler's code with this limit.
 fn scheduler(limit_ns: u64) -> Library {
     common::compile(&format!(
         r#"#include <scx/common.bpf.h>

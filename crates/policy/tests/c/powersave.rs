@@ -9,7 +9,6 @@ use libloading::Library;
 const NOT_IDLE: u32 = 0;
 const IDLE: u32 = 1;
 
-/// The levels of domains.
 const SMT: u32 = 0;
 const MC: u32 = 1;
 

@@ -17,7 +17,6 @@ typedef _Bool bool;
 #define __always_inline inline __attribute__((always_inline))
 "#;
 
-/// `struct pelt`
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Pelt {

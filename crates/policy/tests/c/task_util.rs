@@ -229,7 +229,6 @@ fn a_long_sleep_does_not_make_a_task_light() {
     assert_eq!(scheduler.cfs(0), 0);
 }
 
-/// A CPU's utilization is the sum of its tasks', whatever tasks run and move.
 #[test]
 fn a_cpu_s_utilization_is_its_tasks_sum() {
     let scheduler = Scheduler::new();

@@ -145,7 +145,6 @@ __noinline bool dequeue_above(u32 group, u32 cpu, s32 tasks, bool throttled, u64
 	}
 }
 
-/* Counts a task of @weight that joins the queue of @group on @cpu. */
 __noinline bool join_group(u32 group, u32 cpu, u32 weight)
 {
 	struct group_rq *grq = group_rq_at(group, cpu);
@@ -157,7 +156,6 @@ __noinline bool join_group(u32 group, u32 cpu, u32 weight)
 	return count_in_queue(group, cpu, 1) && enqueue_above(group, cpu, 1, now);
 }
 
-/* No longer counts a task of @weight that leaves the queue of @group on @cpu. */
 __noinline bool leave_group(u32 group, u32 cpu, u32 weight)
 {
 	struct group_rq *grq = group_rq_at(group, cpu);

@@ -15,7 +15,6 @@ static __always_inline bool sched_use_asym_prio(const struct domain *sd, u32 cpu
 	return sd->flags & SD_ASYM_PACKING && (sd->flags & SD_SHARE_CPUPOWER || is_core_idle(cpu));
 }
 
-/* Should @dst_cpu take the work of @src_cpu? */
 static __always_inline bool sched_asym(const struct domain *sd, u32 dst_cpu, u32 src_cpu)
 {
 	return sched_asym_prefer(dst_cpu, src_cpu) && sched_use_asym_prio(sd, dst_cpu);

@@ -51,7 +51,6 @@ static __always_inline bool is_ineligible_on_dst(const struct fair_entity *se, c
 	       !eligible(peek_vruntime(&rq_of(env->src_cpu)->queue), se->vruntime);
 }
 
-/* May and should @p, which waits on src_cpu, move to dst_cpu? */
 __noinline bool can_migrate_task(struct task_struct *p __arg_trusted, struct balance_env *env __arg_nonnull)
 {
 	const struct fair_entity *se = entity_of(p);
@@ -183,7 +182,6 @@ static __always_inline u32 move_tasks_to_group(struct balance_env *env)
 	return moved;
 }
 
-/* Should the running task of src_cpu move? */
 static __always_inline bool need_active_balance(const struct balance_env *env)
 {
 	const struct domain *sd = env_domain(env);

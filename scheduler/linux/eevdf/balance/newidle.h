@@ -133,7 +133,6 @@ __noinline u32 newidle_balance(u32 cpu, u64 now)
 	return pulled ? pulled : rq->nr_running;
 }
 
-/* Balances for @cpu, which has nothing to run. */
 static __always_inline void idle_balance(u32 cpu, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);

@@ -105,7 +105,6 @@ static __always_inline bool update_sd_pick_busiest(const struct balance_env *env
 	}
 	if (sgs->type != busiest->type)
 		return sgs->type > busiest->type;
-	/* There is no busiest group so far. */
 	if (env->busiest_group < 0)
 		return true;
 

@@ -26,9 +26,7 @@ static __always_inline u64 min_vruntime(u64 a, u64 b)
 	return time_before(a, b) ? a : b;
 }
 
-/*
- * The smallest vruntime that is not eligible among the tasks on @rq without @curr: slightly more than their V.
- */
+/* The smallest vruntime that is not eligible among the tasks on @rq without @curr: slightly more than their V. */
 static __always_inline u64 ineligible_vruntime(const struct fair_rq *rq, const struct running *curr)
 {
 	u64 zero = rq->queue.zero_vruntime, weight = READ_ONCE(rq->queue.load_weight) - curr->weight;

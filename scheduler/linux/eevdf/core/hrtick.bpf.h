@@ -54,7 +54,6 @@ static __always_inline void hrtick_start_fair(u32 cpu, u64 now)
 	hrtick_arm(cpu, now);
 }
 
-/* Answers another CPU's request for the timer, if there is one. */
 static __always_inline void hrtick_answer(u32 cpu, u64 now)
 {
 	if (rq_of(cpu)->hrtick_at == HRTICK_ASKED_FOR)

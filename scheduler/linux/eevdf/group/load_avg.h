@@ -37,7 +37,6 @@ static __always_inline void queue_throttled(struct group_rq *grq, u32 cpu)
 		stop_pelt_clock(rq_of(cpu), grq);
 }
 
-/* The smallest divider of a sum (PELT_MIN_DIVIDER). */
 #define PELT_MIN_DIVIDER (LOAD_AVG_MAX - 1024)
 
 /* Adds to an average and its sum, which remain consistent: __update_sa(). */

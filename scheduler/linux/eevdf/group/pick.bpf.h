@@ -181,7 +181,6 @@ static __noinline s32 pick_from_queues(u32 cpu, const struct running *curr)
 	return 0;
 }
 
-/* Lets @prev, which runs on @cpu with @rq, continue. */
 static __always_inline void keep_running(struct fair_rq *rq, u32 cpu, struct task_struct *prev)
 {
 	if (rq->nr_running > 1)

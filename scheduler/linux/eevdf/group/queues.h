@@ -21,8 +21,7 @@ struct h_counts {
 	s32 idle;
 };
 
-/* Adds @tasks to the counts of @grq. If the group has cpu.idle, all of them are idle for the queues above.
- */
+/* Adds @tasks to the counts of @grq. If the group has cpu.idle, all of them are idle for the queues above. */
 static __always_inline void count_h(u32 group, struct group_rq *grq, struct h_counts *tasks)
 {
 	grq->h_nr_queued += tasks->queued;

@@ -29,7 +29,6 @@ static __always_inline u64 limbo_order(u64 now)
 	return -now;
 }
 
-/* Takes @p off the runqueue of @cpu. */
 static __always_inline void throttle_task(struct task_struct *p, struct fair_entity *se, u32 cpu, u64 now)
 {
 	explain(held_back, p->pid, cpu);

@@ -34,7 +34,6 @@ struct eas_env {
 
 struct eas_env eas_envs[MAX_CPUS];
 
-/* The CPUs of @pd. */
 static __always_inline const struct group *energy_domain_group(const struct energy_domain *pd)
 {
 	return group_at(pd->group);
