@@ -185,7 +185,6 @@ fn code_of(status: ExitStatus) -> i32 {
     status.code().or(signal).unwrap_or(-1)
 }
 
-/// The description of a process that ended with `code` after printing `said`.
 fn why(code: i32, said: &str) -> String {
     let what = match code.checked_sub(128) {
         Some(libc::SIGSYS) => {

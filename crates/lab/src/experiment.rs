@@ -230,7 +230,6 @@ impl Block {
 pub struct Average {
     /// The row's name in the table.
     pub name: String,
-    /// The published number of each column, if any.
     pub(crate) published: Vec<Option<Published>>,
 }
 
@@ -254,7 +253,6 @@ pub struct Row {
     pub unit: &'static str,
     /// The better direction.
     pub better: Better,
-    /// The published number of each column, if any.
     pub(crate) published: BTreeMap<Stat, Vec<Option<Published>>>,
     /// Whether the columns are changes.
     changes: bool,

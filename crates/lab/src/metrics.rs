@@ -140,7 +140,6 @@ fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
 
-/// `part` of `all`, in %; 0 if `all` is 0.
 fn share(part: u64, all: u64) -> f64 {
     100.0 * part as f64 / all.max(1) as f64
 }
@@ -164,7 +163,6 @@ pub fn metrics<'a>(workload: &'a dyn Workload, machine: &Machine) -> Vec<&'a Met
     workload.metrics().iter().chain(own).collect()
 }
 
-/// Does `machine` have CPUs of several speeds?
 fn has_slow_cpus(machine: &Machine) -> bool {
     let cpus = machine.all_cpus();
     let mut speeds = cpus.iter().map(|cpu| machine.thread_speed(cpu, 1));

@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-/// The list of published schedulers.
 static LIST: LazyLock<BTreeMap<String, Entry>> = LazyLock::new(|| {
     toml::from_str(include_str!("../peers/peers.toml")).expect("the list in peers/ is valid")
 });
@@ -80,7 +79,6 @@ struct Entry {
     /// The scheduler's other files.
     #[serde(default)]
     files: Vec<PathBuf>,
-    /// The folders with headers.
     #[serde(default)]
     include: Vec<PathBuf>,
 }

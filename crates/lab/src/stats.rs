@@ -88,7 +88,6 @@ pub fn modes(runs: &[f64]) -> Option<[(f64, usize); 2]> {
     (few >= LEAST_OF_MODE && 4 * few >= n && are_apart).then_some(both)
 }
 
-/// The mean of `values`; `None` if there are no values.
 pub(crate) fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }

@@ -25,7 +25,6 @@ const DIGEST: usize = 32;
 /// The longest entry, in bytes: the longest file that a compiler may write, and the digest.
 const LONGEST: u64 = (256 << 20) + DIGEST as u64;
 
-/// A folder of compiled objects.
 pub(crate) struct Cache {
     /// The folder; `None` if no objects are kept.
     folder: Option<Checked>,
@@ -137,7 +136,6 @@ fn without_folders(preprocessed: &[u8]) -> Vec<u8> {
     text
 }
 
-/// The text `preprocessed` without its line markers and empty lines.
 fn without_lines(preprocessed: &[u8]) -> Vec<u8> {
     let lines = preprocessed.split_inclusive(|&byte| byte == b'\n');
     let kept = lines.filter(|line| !line.starts_with(b"# ") && !line.trim_ascii().is_empty());

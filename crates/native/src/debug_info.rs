@@ -161,7 +161,6 @@ fn points_to_task(
     Ok(dwarf.attr_string(unit, name)?.slice() == b"task_struct")
 }
 
-/// Is the type at `offset` an unsigned integer or a bool?
 fn is_unsigned(unit: &Unit<Slice<'_>>, offset: UnitOffset) -> Result<bool, gimli::Error> {
     let encoding = resolve(unit, offset)?.attr_value(gimli::DW_AT_encoding);
     Ok(matches!(
@@ -199,7 +198,6 @@ const ENDLESS: gimli::Error = gimli::Error::TypeMismatch;
 
 struct Global<'a> {
     name: &'a str,
-    /// The variable's type.
     kind: UnitOffset,
     address: u64,
     is_static: bool,
@@ -385,7 +383,6 @@ fn length(unit: &Unit<Slice<'_>>, offset: UnitOffset) -> Result<u64, gimli::Erro
     Ok(length)
 }
 
-/// The size in bytes of the type at `offset`.
 fn size_of(unit: &Unit<Slice<'_>>, mut offset: UnitOffset) -> Result<u64, gimli::Error> {
     let mut count = 1u64;
     for _ in 0..LONGEST_CHAIN {

@@ -15,7 +15,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 pub struct Description {
     pub(crate) variables: BTreeMap<String, Variable>,
     pub(crate) constants: BTreeMap<String, Constant>,
-    /// Global variables that point to tasks.
     pub(crate) task_pointers: Vec<String>,
     pub(crate) maps: Vec<Map>,
     pub(crate) tracepoints: Vec<Tracepoint>,

@@ -50,7 +50,6 @@ impl Kernel {
         find(name).is_none_or(|feature| feature.is_in(self))
     }
 
-    /// The kernel with this `LINUX_VERSION_CODE`.
     pub(crate) fn of_version_code(code: u32) -> Option<Kernel> {
         let mut all = Kernel::ALL.into_iter();
         all.find(|kernel| kernel.version_code() == code)

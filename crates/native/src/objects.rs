@@ -14,7 +14,6 @@ const EMBEDDED: &[&[u8]] = include!(concat!(env!("OUT_DIR"), "/images.rs"));
 /// The environment variable with the folder whose objects replace those that the program contains.
 const FOLDER: &str = "EQUIPOISE_OBJECTS";
 
-/// The sources of this checkout.
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scheduler");
 
 impl Object {

@@ -22,7 +22,6 @@ pub enum Linux {
 }
 
 impl Linux {
-    /// The kernel that `scheduler` follows.
     pub(crate) fn of(scheduler: &str) -> Linux {
         match scheduler {
             "eevdf" => Linux::V6_12,
@@ -259,7 +258,6 @@ impl Domains {
     }
 }
 
-/// Writes one line per domain.
 impl fmt::Display for Domains {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.domains
@@ -353,7 +351,6 @@ fn attach(domains: &mut [Domain], cpu: usize) -> Vec<usize> {
     kept
 }
 
-/// Removes the domains that are attached to no CPU.
 fn keep_used(domains: Vec<Domain>, cpus: Vec<Vec<usize>>) -> Domains {
     let mut used: Vec<usize> = cpus.iter().flatten().copied().collect();
     used.sort_unstable();

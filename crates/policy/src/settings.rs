@@ -231,7 +231,6 @@ impl Setting {
         }
     }
 
-    /// The permitted values as text, for a message.
     pub(crate) fn expected(&self) -> String {
         match &self.kind {
             Kind::Number { range, .. } => {
@@ -261,7 +260,6 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The default settings for `scheduler`.
     pub(crate) fn new(scheduler: &str) -> Settings {
         let table = of(scheduler);
         Settings {

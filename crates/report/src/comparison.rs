@@ -128,7 +128,6 @@ pub fn results(findings: &Results<'_>, shown: Shown, told: Told<'_>) -> Page {
     }
 }
 
-/// The table of the time that the CPUs wasted, with a row for each scheduler.
 fn wasted(findings: &Results<'_>, rows: &[&Finding<'_>]) -> Option<Table> {
     let columns: Vec<&&Finding<'_>> = rows
         .iter()
@@ -151,7 +150,6 @@ fn wasted(findings: &Results<'_>, rows: &[&Finding<'_>]) -> Option<Table> {
     })
 }
 
-/// The table of every measure's distribution, with a row for each measure and scheduler.
 fn distributions(rows: &[&Finding<'_>]) -> Table {
     let has_limit = rows.iter().any(|row| row.limit.is_some());
     let mut header = [
@@ -221,7 +219,6 @@ fn distribution(entry: &Entry<'_>) -> Vec<Cell> {
         .to_vec()
 }
 
-/// The table of the threads' CPU times and longest waits, and of the times from which stalled threads did not run.
 fn threads(findings: &Results<'_>) -> Table {
     let names = findings
         .measured

@@ -54,7 +54,6 @@ pub(super) struct Energy {
     pub table: Table,
 }
 
-/// The machine's clusters.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MachineFigure {
     pub name: String,
@@ -71,7 +70,6 @@ pub(super) struct Cluster {
     pub cores: Vec<Vec<usize>>,
 }
 
-/// A policy, and its first run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PolicyFigure {
     /// The policy's index among the schedulers of the comparison.
@@ -137,7 +135,6 @@ struct RunData<'a> {
     busy: Vec<Lane>,
     frequency: Vec<Lane>,
     power: Vec<Lane>,
-    /// The threads with periods.
     periodic: Vec<Periodic>,
     /// The command that explains a miss, without the thread and the time.
     explain: String,

@@ -30,7 +30,6 @@ pub struct Recorder {
     meters: BTreeMap<Part, Meter>,
 }
 
-/// The energy of a part.
 struct Meter {
     mw: u32,
     since: u64,

@@ -28,7 +28,6 @@ pub(crate) fn number(value: f64) -> String {
     format!("{value:.*}", 4usize.saturating_sub(digits_before_point))
 }
 
-/// [`number`], or a dash if there is no value.
 pub(crate) fn number_or_dash(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), number)
 }

@@ -16,7 +16,6 @@ pub(crate) fn tables(machine: &Machine) -> Vec<Table> {
     tables
 }
 
-/// A power in mW, as W.
 fn watts(mw: u32) -> Cell {
     number(f64::from(mw) / 1e3).into()
 }

@@ -31,7 +31,6 @@ pub fn reproduction(reproduction: &Reproduction) -> Page {
     }
 }
 
-/// One table for each block.
 fn tables(reproduction: &Reproduction, cells: &[lab::Cell<'_>]) -> Vec<Table> {
     let experiment = &reproduction.experiment;
     let mut groups = lab::groups(cells);
@@ -62,7 +61,6 @@ fn tables(reproduction: &Reproduction, cells: &[lab::Cell<'_>]) -> Vec<Table> {
         .collect()
 }
 
-/// The header of the block's table.
 fn header(experiment: &Experiment, block: &Block) -> Vec<String> {
     let mut header = vec!["row".to_owned(), "stat".to_owned(), "unit".to_owned()];
     for column in experiment.columns_of(block) {

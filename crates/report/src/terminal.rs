@@ -146,7 +146,6 @@ fn fold(table: &Table, style: Style) -> Vec<Vec<usize>> {
     parts
 }
 
-/// The width of the longest line of a column.
 fn column_width(table: &Table, column: usize, style: Style) -> usize {
     let header = table.header[column].lines().map(display_width);
     let cells = table.rows.iter().filter_map(|row| row.get(column));

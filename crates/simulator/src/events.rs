@@ -84,7 +84,6 @@ pub struct Events {
     /// A heap: the element at `i` is before its children, the first of which is at `CHILDREN * i + 1`. [`Entry::NONE`]
     /// fills the heap up, so that an element has all its children or none.
     heap: Vec<Entry>,
-    /// The number of events in the heap.
     len: usize,
     /// Whether the heap's first event has happened. The next scheduled event takes its place, which is cheaper than
     /// filling it at once: most events soon lead to another.

@@ -38,7 +38,6 @@ pub struct Expected<'c, 't> {
     workload: &'c dyn Workload,
     trace: Option<&'t mut dyn Trace>,
     now: u64,
-    /// The number of events so far.
     count: u64,
 }
 

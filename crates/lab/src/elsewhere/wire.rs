@@ -48,7 +48,6 @@ pub enum Described {
 }
 
 impl Described {
-    /// The machine, if this describes one.
     fn machine(&self) -> Result<Machine, Box<BadInput>> {
         match self {
             Described::Named(name) => Machine::find(name),
@@ -60,7 +59,6 @@ impl Described {
         }
     }
 
-    /// The workload, if this describes one.
     pub(crate) fn workload(&self) -> Result<Box<dyn Workload>, Box<BadInput>> {
         match self {
             Described::Named(name) => models::load(name),
@@ -77,7 +75,6 @@ impl Described {
         }
     }
 
-    /// The workload, bound to the NUMA nodes `nodes`, if any.
     pub(crate) fn bound(&self, nodes: Option<&str>) -> Result<Box<dyn Workload>, Box<BadInput>> {
         let load = self.workload()?;
         Ok(match nodes {

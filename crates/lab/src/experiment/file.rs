@@ -122,7 +122,6 @@ struct ColumnFile {
 }
 
 impl ColumnFile {
-    /// Does `block` have this column?
     fn is_of(&self, block: &BlockFile) -> bool {
         let mut blocks = self.blocks.iter();
         self.blocks.is_empty() || blocks.any(|name| *name.get_ref() == block.name)

@@ -4,9 +4,7 @@
 use std::fmt::Write;
 use workload::Rng;
 
-/// The largest number of tasks of a load.
 const MAX_TASKS: usize = 8;
-/// The largest number of threads of a task.
 const MAX_INSTANCES: u32 = 4;
 const MAX_PHASES: usize = 3;
 const MAX_EVENTS: usize = 4;

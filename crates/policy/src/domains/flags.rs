@@ -34,7 +34,6 @@ impl Flags {
     /// The domain has CPUs of every capacity of the machine.
     pub const ASYM_CPUCAPACITY_FULL: Flags = Flags(0x40000);
 
-    /// The flags that require at least two groups.
     pub(super) const NEED_GROUPS: Flags = Flags(
         0x0001
             | 0x0002

@@ -18,7 +18,6 @@ pub(super) fn says_something(chart: &Chart) -> bool {
     chart.bars.iter().any(|bar| bar.value != 0.0)
 }
 
-/// A remark about the number of runs and their seeds.
 pub(crate) fn number_of_runs(runs: &Runs, asked: u32) -> String {
     match runs.count == asked {
         true => format!("{}, seed {}", counted(asked, "run", "runs"), runs.seed),

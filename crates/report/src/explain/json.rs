@@ -160,7 +160,6 @@ pub(super) fn named_parts(response: &Response) -> Value {
     serde_json::Map::from_iter(parts).into()
 }
 
-/// The cause of the time that `response` lost.
 pub(super) fn cause_of(cause: &super::Cause, response: &Response) -> Value {
     named(
         cause,

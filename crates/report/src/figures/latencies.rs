@@ -75,7 +75,6 @@ pub(super) fn latencies(runs: &[&[Thread]], judged: &[String]) -> Vec<LatencyDat
         .collect()
 }
 
-/// The latencies of thread `name`.
 pub(super) fn of<'a>(threads: &'a [Thread], name: &str) -> &'a [u64] {
     let thread = threads.iter().find(|thread| thread.name == name);
     thread.map_or(&[], |thread| &thread.latencies)

@@ -16,7 +16,6 @@ pub struct Hash {
     copies: usize,
     /// The keys by their last use, if the hash removes the least recently used entry.
     uses: Option<BTreeMap<u64, Key>>,
-    /// The number of uses so far.
     used: u64,
 }
 

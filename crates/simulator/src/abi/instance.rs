@@ -52,7 +52,6 @@ struct Constant {
     bytes: Vec<u8>,
 }
 
-/// The size of `object`'s ops, in bytes.
 fn ops_length(object: &Object) -> usize {
     match object.is_cid_form() {
         true => abi::OPS_CID_LEN,

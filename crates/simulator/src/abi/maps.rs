@@ -158,7 +158,6 @@ fn check_sizes(definition: &MapDefinition) -> Result<(), String> {
     }
 }
 
-/// The size of a page in bytes.
 const PAGE: u32 = 4096;
 
 /// The largest sizes of a value, in bytes: `KMALLOC_MAX_SIZE`, `PCPU_MIN_UNIT_SIZE`, and

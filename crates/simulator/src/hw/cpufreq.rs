@@ -27,7 +27,6 @@ pub struct Cpufreq {
 }
 
 struct Cpu {
-    /// The index of the CPU's policy.
     policy: u32,
     /// The scheduler's request for the CPU, and the CPU's capacity, relative to the largest, which is [`CPUPERF_ONE`].
     target: u32,
