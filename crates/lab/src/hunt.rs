@@ -332,7 +332,6 @@ mod tests {
         );
     }
 
-    /// A load of real-time threads has no thread that is entitled to a share.
     #[test]
     fn a_load_without_a_judged_thread_has_no_factor_by_share() {
         let ground = Ground {

@@ -213,7 +213,6 @@ fn energy() -> Measure {
     measure("energy", Unit::Other("J"), Better::Lower, role)
 }
 
-/// Less energy for less work does not count as less energy.
 #[test]
 fn energy_is_for_the_same_work() {
     let energy = energy();
@@ -229,7 +228,6 @@ fn energy_is_for_the_same_work() {
     assert!((of_energy.work_pct(1, 0).unwrap() + 50.0).abs() < 0.1);
 }
 
-/// A policy under which a thread never completes a loop uses less energy, but not for the same work.
 #[test]
 fn energy_is_not_less_if_work_is_never_done() {
     let energy = energy();

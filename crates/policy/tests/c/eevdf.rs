@@ -340,7 +340,6 @@ fn a_task_that_goes_on_after_its_slice_stops_with_its_part() {
     assert!(cpu.is_over());
 }
 
-/// In Linux 7.3 the protection ends with the deadline, and each tick decides afterwards.
 #[test]
 fn a_task_is_not_protected_after_its_slice() {
     let cpu = Cpu::start(&[0; TASKS]);
@@ -386,7 +385,6 @@ fn a_new_task_does_not_preempt() {
     }
 }
 
-/// In Linux 6.12 lag is limited to two slices, and in Linux 7.3 to the longest slice on the runqueue plus a tick.
 #[test]
 fn lag_is_limited_by_the_longest_slice() {
     let mut slices = [0; TASKS];
@@ -403,7 +401,6 @@ fn lag_is_limited_by_the_longest_slice() {
     }
 }
 
-/// Time is shared by weight: each of several tasks that never sleep gets its share, within three slices.
 #[test]
 fn tasks_share_by_weight() {
     let nice: [i32; TASKS] = std::array::from_fn(|task| task as i32 - 5);
@@ -469,8 +466,7 @@ fn beside_a_loop(slices: [u64; 2]) -> Cpu {
     cpu
 }
 
-/// PREEMPT_SHORT: a task with a shorter slice than the running one need not wait for the end of
-/// that slice.
+/// `PREEMPT_SHORT`.
 #[test]
 fn a_task_of_a_shorter_slice_does_not_wait_for_the_end_of_a_longer_one() {
     for (slices, preempts) in [
@@ -487,7 +483,7 @@ fn a_task_of_a_shorter_slice_does_not_wait_for_the_end_of_a_longer_one() {
     }
 }
 
-/// A deadline lies one of the task's own slices ahead: at nice 0, vruntime is time.
+/// At nice 0, vruntime is time.
 #[test]
 fn a_deadline_is_a_slice_of_the_tasks_own_ahead() {
     for slice in [0, 100_000, 20_000_000, 100_000_000] {

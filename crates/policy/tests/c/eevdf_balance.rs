@@ -225,8 +225,7 @@ fn groups_are_of_the_kind_that_their_tasks_make_them() {
     );
 }
 
-/// If there are more tasks than CPUs, they go where there is room. The room is measured in utilization, because the
-/// caches differ.
+/// The room is measured in utilization, because the caches differ.
 #[test]
 fn an_idle_cluster_takes_from_an_overloaded_one_what_fits() {
     let answer = Scheduler::busy("tc2", &[0, 0, 2, 1, 1]).ask(0, PKG, IDLE);
@@ -289,7 +288,6 @@ fn among_overloaded_groups_load_is_evened_out() {
     assert_eq!(scheduler.ask(8, PKG, NOT_IDLE).busiest, -1);
 }
 
-/// The first idle CPU of a cache balances for its group. If none is idle, the first CPU does.
 #[test]
 fn one_cpu_balances_for_its_group() {
     let tc2 = Scheduler::busy("tc2", &[2, 2, 1, 0, 0]);
@@ -336,7 +334,7 @@ fn a_heavy_task_does_not_wake_up_on_a_small_cpu() {
     assert_eq!(tc2.call("near", [2, 2, 100]), 2);
 }
 
-/// SIS_UTIL: the busier the cache's CPUs, the shorter the search; at 85 % there is no search.
+/// `SIS_UTIL`.
 #[test]
 fn the_search_for_an_idle_cpu_is_as_long_as_there_is_hope() {
     let smp = Scheduler::new("smp-8");
@@ -404,8 +402,6 @@ fn a_preferred_core_takes_what_runs_on_others() {
     }
 }
 
-/// An E core helps a P core with two tasks, whatever the priorities are; from a core with one task
-/// it takes none.
 #[test]
 fn an_e_core_helps_a_p_core_with_two_busy_threads() {
     let both = alder_lake(&[0, 1]);
@@ -419,7 +415,6 @@ fn an_e_core_helps_a_p_core_with_two_busy_threads() {
     assert_eq!(alder_lake(&[0]).call("active", [16, 0, ALL.into()]), 0);
 }
 
-/// A busy CPU's tick wakes an idle CPU of higher priority, if that CPU's whole core is idle.
 #[test]
 fn a_tick_kicks_a_preferred_core() {
     assert_eq!(alder_lake(&[16]).call("kicks", [16, 0, 0]), 1);

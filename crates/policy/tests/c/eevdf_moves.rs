@@ -221,7 +221,6 @@ fn a_newly_idle_cpu_takes_one_task() {
     assert_eq!(Cpus::new(&[1, 2, 3, 4]).pull(NOT_IDLE, 3).count_ones(), 3);
 }
 
-/// A kernel thread bound to its CPU does not cause balancing one level up; another bound task does.
 #[test]
 fn the_kernels_bound_threads_are_no_imbalance() {
     for (kernels, expected) in [(1, 0), (0, SOME_PINNED)] {

@@ -129,7 +129,6 @@ fn light_tasks_go_to_slow_cpus_and_heavy_ones_do_not_fit_there() {
     assert!(A15.contains(&scheduler.ask(320, 0)));
 }
 
-/// A task stays on its CPU if no other costs less, and otherwise goes to the cheapest CPU with the most room.
 #[test]
 fn a_task_goes_where_there_is_most_room() {
     let scheduler = Scheduler::new();

@@ -24,7 +24,6 @@ fn request() -> Library {
     )
 }
 
-/// Every request except one to pull is for the running task.
 #[test]
 fn a_pull_does_not_ask_for_the_running_task() {
     let library = request();
@@ -57,8 +56,6 @@ fn a_request_is_what_was_asked() {
     });
 }
 
-/// When several CPUs post requests, each accepted one is taken exactly once, and none overwrites
-/// another.
 #[test]
 fn no_request_is_lost_or_taken_twice() {
     const POSTERS: u64 = 3;
@@ -273,8 +270,6 @@ fn a_crowd_has_the_cpu_to_itself() {
     assert!(!cpus.says("in_crowd", 3));
 }
 
-/// A waking task preempts a task whose deadline is later. It never preempts a real-time task, and a task of SCHED_BATCH
-/// preempts none.
 #[test]
 fn a_wakeup_preempts_by_deadline_and_policy() {
     for (policy, running, ahead, expected) in [
@@ -296,8 +291,6 @@ fn a_wakeup_preempts_by_deadline_and_policy() {
     }
 }
 
-/// The more recently a CPU was stopped, the larger the lead with which a waking task can stop it again; a heavy task
-/// needs a smaller lead.
 #[test]
 fn a_stop_has_a_price() {
     for (nice, ago, ahead, expected) in [
@@ -319,7 +312,6 @@ fn a_stop_has_a_price() {
     }
 }
 
-/// A task that is worth a CPU gets one from a task that is not, and only from such a task, whatever their deadlines.
 #[test]
 fn a_task_that_is_worth_a_cpu_gets_one() {
     for (worth, running, ahead, expected) in [
@@ -336,8 +328,6 @@ fn a_task_that_is_worth_a_cpu_gets_one() {
     }
 }
 
-/// Among several CPUs, the one whose task is furthest ahead stops, but not a CPU that has already been asked to stop,
-/// or one that the task may not use.
 #[test]
 fn the_task_most_ahead_is_preempted() {
     let cpus = Cpus::new();
@@ -482,8 +472,6 @@ fn parents() -> impl Strategy<Value = [usize; GROUPS]> {
     })
 }
 
-/// After any wakeups, sleeps and changes of weight, the sums equal the definition, and a task's share is its part of
-/// each ancestor group.
 #[test]
 fn shares_are_those_of_the_tree() {
     let wakes = proptest::collection::vec((1..GROUPS, 15u32..20_000, any::<bool>()), 1..40);
@@ -539,7 +527,7 @@ fn a_short_run_hardly_changes_the_division_of_a_group() {
     assert_eq!(shares.shared(1, 1024), 512.0);
 }
 
-/// A group with cpu.idle has the weight of a SCHED_IDLE task, 3. Without cpu.idle, it has its own weight again.
+/// A SCHED_IDLE task has a weight of 3.
 #[test]
 fn an_idle_group_weighs_little_while_it_is_idle() {
     let shares = Shares::new(&[0, 0, 1, 1, 0, 0, 0, 0], &[100; GROUPS]);
@@ -552,7 +540,6 @@ fn an_idle_group_weighs_little_while_it_is_idle() {
     }
 }
 
-/// A group whose weight changes while its first task wakes up on another CPU counts with the new weight.
 #[test]
 fn a_weight_that_changes_at_a_wakeup_counts() {
     let shares = Shares::new(&[0, 0, 1, 1, 0, 0, 0, 0], &[100; GROUPS]);

@@ -158,7 +158,6 @@ fn a_debt_is_forgiven_after_ten_seconds() {
     assert_eq!(runs_again, Some(11));
 }
 
-/// Only the charge that uses up the rest reports that no time is left; later charges do not.
 #[test]
 fn it_runs_out_once() {
     let limit = Limit::new();

@@ -203,7 +203,6 @@ impl Clusters {
     }
 }
 
-/// A tick asks for a task that waits in another cluster as soon as that task's progress is behind by the unfairness.
 #[test]
 fn a_tick_takes_what_is_far_behind_elsewhere() {
     for (more, expected) in [(-4 * MS, None), (-6 * MS, Some((PULL, 1, 101)))] {
@@ -215,7 +214,6 @@ fn a_tick_takes_what_is_far_behind_elsewhere() {
     }
 }
 
-/// A task that has made no more progress than is fair elsewhere does not stop for one that waits there.
 #[test]
 fn a_tick_takes_nothing_from_one_that_is_behind() {
     for (fair, expected) in [(499 * MS, true), (500 * MS, false)] {
@@ -227,7 +225,7 @@ fn a_tick_takes_nothing_from_one_that_is_behind() {
     }
 }
 
-/// A task does not stop either for a task that waits where the load is no larger, because that task will catch up.
+/// A task that waits where the load is no larger will catch up.
 #[test]
 fn a_tick_takes_nothing_from_a_smaller_load() {
     for (own, expected) in [(0, true), (1, false), (2, false)] {
@@ -239,7 +237,6 @@ fn a_tick_takes_nothing_from_a_smaller_load() {
     }
 }
 
-/// A fast CPU whose task is ahead exchanges it for the task on a slow CPU that is furthest behind.
 #[test]
 fn a_task_that_is_ahead_changes_places() {
     let clusters = Clusters::new(1024, 512, false);
@@ -249,8 +246,6 @@ fn a_task_that_is_ahead_changes_places() {
     assert_eq!(clusters.request(3), Some((SWAP, 0, 4)));
 }
 
-/// A fast CPU without work takes over the task that is furthest behind on a slower one. The CPU takes neither a task
-/// that may run only elsewhere nor a task of an equally fast CPU, and takes none if another thread of its core is busy.
 #[test]
 fn a_fast_cpu_takes_over_what_a_slow_one_runs() {
     let clusters = Clusters::new(1024, 512, false);
@@ -277,7 +272,6 @@ fn a_fast_cpu_takes_over_what_a_slow_one_runs() {
     assert!(!equal.says("pulls_running", &[0]));
 }
 
-/// The tick of a slow CPU sends its task to an idle fast one and claims that CPU for it.
 #[test]
 fn a_slow_cpu_sends_its_task_to_a_fast_one() {
     let clusters = Clusters::new(512, 1024, false);
@@ -318,7 +312,6 @@ fn one_of_two_threads_leaves_its_core() {
     assert_eq!(clusters.request(1), Some((SEND, 2, 2)));
 }
 
-/// An idle CPU of another cluster is woken for a waiting task, if the task may run there.
 #[test]
 fn an_idle_cpu_is_called_for_what_it_may_run() {
     for (cpus, called) in [(0b1111, true), (0b0011, false)] {
@@ -356,8 +349,6 @@ fn a_cpu_with_a_waiting_task_is_not_idle() {
     }
 }
 
-/// If other tasks wait, a task stops at the end of its slice of 3 ms: at a tick, if the slice is over by then, or by a
-/// timer.
 #[test]
 fn a_slice_ends_if_others_wait() {
     for (ran, waits, ends, timer) in [
@@ -378,7 +369,6 @@ fn a_slice_ends_if_others_wait() {
     }
 }
 
-/// A timer is set when a task that runs for long gets the CPU while others wait. It stops that task, not the next one.
 #[test]
 fn a_timer_ends_the_turn_of_a_task_that_runs_for_long() {
     for (burst, sleeps, timer, stops) in [
@@ -441,7 +431,6 @@ fn the_earliest_deadline_goes_on() {
     assert_eq!(alone.call("clock_ahead", &[0]), 3 * MS / 2, "two tasks run");
 }
 
-/// If a CPU was claimed for a task that then sleeps, that CPU is woken and looks for another task.
 #[test]
 fn a_task_that_sleeps_calls_the_cpu_that_was_claimed() {
     for (runnable, called) in [(1, false), (0, true)] {
@@ -453,7 +442,6 @@ fn a_task_that_sleeps_calls_the_cpu_that_was_claimed() {
     }
 }
 
-/// If a real-time task has a CPU, the tasks that wait for that CPU go to the other CPUs of its cluster.
 #[test]
 fn a_real_time_task_keeps_none_waiting() {
     let clusters = Clusters::equal();
@@ -557,7 +545,6 @@ fn a_fast_cpu_whose_task_does_not_come_back_looks_again() {
     }
 }
 
-/// A running task that gets another weight is compared at once with the tasks that wait.
 #[test]
 fn a_new_weight_counts_at_once() {
     let clusters = Clusters::equal();

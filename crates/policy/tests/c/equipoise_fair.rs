@@ -138,7 +138,6 @@ fn the_lags_of_a_queue_sum_to_zero() {
     });
 }
 
-/// If a part of one entity goes to another entity, it takes its lag along, and the others are owed as much as before.
 #[test]
 fn a_part_that_moves_takes_its_lag_along() {
     let fair = Fair::new();
@@ -184,8 +183,6 @@ fn two_tasks_that_run_in_turn_owe_a_loop_its_share() {
     assert!((2 * MS..5 * MS).contains(&owed), "{owed}");
 }
 
-/// A task that was owed time when it went to sleep is owed it when it wakes up. A task that had too much pays its debt
-/// back while others run.
 #[test]
 fn a_lag_survives_a_sleep() {
     let start = || {
@@ -209,7 +206,6 @@ fn a_lag_survives_a_sleep() {
     }
 }
 
-/// A running task is owed no more than the bound. The other task gets the rest, so its debt falls.
 #[test]
 fn what_a_task_is_owed_has_a_bound() {
     let fair = Fair::new();

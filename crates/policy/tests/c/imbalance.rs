@@ -191,7 +191,6 @@ fn a_fourth_task_on_two_a15_is_pulled() {
     assert_eq!(scheduler.ask(4, PKG, NEWLY_IDLE), expected);
 }
 
-/// Five tasks on five CPUs: an idle A7 pulls from the A15s if capacities are ignored.
 #[test]
 fn an_idle_cpu_pulls_whatever_the_capacities() {
     let scheduler = Scheduler::new("capacity", [2, 1, 1, 1, 0]);
@@ -204,7 +203,6 @@ fn an_idle_cpu_pulls_whatever_the_capacities() {
     assert_eq!(scheduler.ask(2, PKG, NOT_IDLE).busiest, -1);
 }
 
-/// With a busy loop on an A7 and both A15s idle, only a policy that detects misfits acts.
 #[test]
 fn a_heavy_task_on_an_a7_is_a_misfit() {
     let tasks = [0, 0, 1, 0, 0];
@@ -261,7 +259,6 @@ fn a_better_cpu_asks_for_the_running_task_at_once() {
     }
 }
 
-/// A CPU is better if its power is above imbalance_pct per cent of the other's.
 #[test]
 fn a_cpu_is_better_beyond_the_imbalance_pct() {
     let scheduler = Scheduler::new("capacity", [0, 0, 1, 0, 0]);
@@ -311,7 +308,6 @@ fn linux_3_10_asks_for_affinity_first_and_pulls_for_itself() {
     assert_eq!(new.looks_at(0, IDLE, 3), ALL_PINNED);
 }
 
-/// If one of two equal CPUs has two tasks, one of them moves.
 #[test]
 fn siblings_share() {
     let answer = Scheduler::new("cfs", [2, 0, 0, 0, 0]).ask(1, 0, NEWLY_IDLE);

@@ -249,7 +249,6 @@ fn packing_waits_until_performance_balance_has_been_rare() {
     assert_eq!(power(0b11111 << 40), 0);
 }
 
-/// A CPU that always has a task is full from the first tick on, and a child goes alongside it.
 #[test]
 fn a_cpu_that_is_always_busy_is_full() {
     for ms in [1, 5, 33, 100, 1000, 10_000] {

@@ -187,7 +187,6 @@ fn a_sleep_that_the_old_runqueue_does_not_know_of_does_not_count() {
     }
 }
 
-/// The C side reads the tables that `globals` lays out, and finds the right description of tc2.
 #[test]
 fn tables_mean_the_same_to_c() {
     let library = compile(
@@ -345,7 +344,6 @@ fn tables_mean_the_same_to_c() {
     assert_eq!(Counters::from_bytes(&counters[8..]), None);
 }
 
-/// Every variable exists in the compiled scheduler, and has room for its value.
 #[test]
 fn the_scheduler_has_every_variable() {
     let policy = Policy::find("cfs").unwrap();
@@ -359,7 +357,6 @@ fn the_scheduler_has_every_variable() {
     );
 }
 
-/// A record of the ring buffer has the layout that C writes, and C numbers decisions as Rust does.
 #[test]
 fn a_decision_means_the_same_to_c() {
     let library = compile(

@@ -379,7 +379,6 @@ fn no_verdict_contradicts_itself() {
     }
 }
 
-/// A policy that needs more time and energy for less work, and that misses more periods, is never best.
 #[test]
 fn less_of_everything_is_never_best() {
     let measures = measures();

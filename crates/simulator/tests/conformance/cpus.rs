@@ -387,7 +387,6 @@ fn all_done_ms(cpus_and_work: [(usize, u64); 2]) -> u64 {
         / MS
 }
 
-/// The CPUs of a guest take turns on its host's CPUs.
 #[test]
 fn virtual_cpus_share_those_of_the_host() {
     let done_us = |host_cpus, work: [u64; 3]| {

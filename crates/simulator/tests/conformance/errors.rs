@@ -332,7 +332,6 @@ fn tasks_that_wait_for_each_other_are_a_deadlock() {
     );
 }
 
-/// A thread that nothing will wake waits until a duration ends the run.
 #[test]
 fn a_duration_ends_what_waits() {
     let start = || Start {

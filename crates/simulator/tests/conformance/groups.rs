@@ -202,8 +202,6 @@ fn loops(name: &str, group: &str, threads: u32) -> String {
     )
 }
 
-/// Groups on three levels divide the CPU time of their parent by their weights, however many tasks they have
-/// and on however many CPUs.
 #[test]
 fn groups_get_their_shares_of_a_tree() {
     for cpus in [1, 4] {
@@ -272,7 +270,6 @@ fn short_runs_of_a_heavy_thread_do_not_cost_its_group_the_share() {
     assert_shares(&shares(2, 5, &json), &[("app", 0.99), ("build", 1.0)]);
 }
 
-/// A group gets its quota, on one CPU or several, alone or beside other groups, which get the rest.
 #[test]
 fn a_quota_is_kept() {
     let max = |max: &str| format!(r#""taskgroups": {{ "/limited": {{ "cpu.max": "{max}" }} }}"#);
@@ -353,7 +350,6 @@ fn a_quota_stops_threads_that_slept_for_long() {
     }
 }
 
-/// Threads that sleep between short runs are limited to their group's quota just as loops are.
 #[test]
 fn a_quota_holds_for_sleepers() {
     let json = r#""taskgroups": { "/limited": { "cpu.max": "30000 100000" } },
@@ -569,7 +565,6 @@ fn part(tree: &[Node], index: usize) -> f64 {
 proptest! {
     #![proptest_config(config(200))]
 
-    /// The CFS of Linux 3.9 divides a CPU in any tree of groups by their weights.
     #[test]
     fn cfs_divides_a_cpu_in_any_tree(tree in trees()) {
         let name = |index: usize| format!("g{index}");

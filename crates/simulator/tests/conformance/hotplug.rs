@@ -165,7 +165,6 @@ fn run_policy(
     simulator::run_checked(config, Check::INVARIANTS)
 }
 
-/// A bound task leaves its CPUs only if all of them are offline, and goes to a CPU that is online.
 #[test]
 fn affinity_is_broken_if_none_of_its_cpus_is_online() {
     let machine = machine(4);
@@ -482,8 +481,6 @@ fn events(machine: &Machine, seed: u64) -> Vec<Timed> {
 proptest! {
     #![proptest_config(config(48))]
 
-    /// Random loads, with locks, real-time tasks and affinities, on random machines end, and the
-    /// invariants hold.
     #[test]
     fn no_task_is_lost(case in case(), seed: u64) {
         let workload = Unsteady {
