@@ -5,9 +5,7 @@
 
 #include "../rq.bpf.h"
 
-/*
- * The interrupt time of the CPU of @core, in ns since an arbitrary time; 0 in a kernel that does not account it.
- */
+/* The interrupt time of the CPU of @core, in ns since an arbitrary time; 0 in a kernel that does not account it. */
 static __always_inline u64 irq_time_of(const struct rq *core)
 {
 	return core->clock - core->clock_task;

@@ -49,8 +49,7 @@ pub struct AtFullSpeed {
 }
 
 impl Comparison {
-    /// Runs the comparison. If the comparison is stopped, only the complete runs count
-    /// ([`Comparison::asked`]).
+    /// Runs the comparison. If the comparison is stopped, only the complete runs count ([`Comparison::asked`]).
     pub fn run(
         machine: Machine,
         workload: Box<dyn Workload>,

@@ -62,8 +62,7 @@ pub struct Entry<'a> {
     /// The change of the judged value against the first scheduler; `None` for the first scheduler, or if some run has
     /// no value.
     pub change: Option<Change>,
-    /// Whether no other scheduler is better, and at least one is worse, significantly and by enough
-    /// to matter.
+    /// Whether no other scheduler is better, and at least one is worse, significantly and by enough to matter.
     pub is_best: bool,
 }
 

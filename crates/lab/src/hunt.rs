@@ -15,8 +15,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use workload::{CpuBound, Rng};
 
-/// The number of loads in a batch. The result of a batch does not depend on the number of concurrent
-/// runs.
+/// The number of loads in a batch. The result of a batch does not depend on the number of concurrent runs.
 const BATCH: usize = 32;
 /// The number of the worst loads that are mutated.
 const KEPT: usize = 16;

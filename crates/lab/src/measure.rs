@@ -133,8 +133,7 @@ impl Measure {
         }
     }
 
-    /// The number of samples of each thread in `run`, whether the threads share the metric or have
-    /// one each.
+    /// The number of samples of each thread in `run`, whether the threads share the metric or have one each.
     fn by_thread<'r>(&self, run: &'r Run) -> Cow<'r, [u64]> {
         match self.of[..] {
             [metric] => Cow::Borrowed(run.samples[metric].by_thread()),

@@ -1,5 +1,4 @@
-//! Published schedulers by name: the places of their sources, and the substitutes for their loaders
-//! (`peers/`).
+//! Published schedulers by name: the places of their sources, and the substitutes for their loaders (`peers/`).
 
 mod fetch;
 

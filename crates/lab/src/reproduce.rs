@@ -60,8 +60,7 @@ pub struct Cell<'a> {
     pub published: Option<f64>,
     /// Was a parameter of a machine or load fitted to this cell? Such a cell is not a prediction.
     pub fitted: bool,
-    /// If the table gives a bound instead of a number, the largest distance from `published`;
-    /// otherwise 0.
+    /// If the table gives a bound instead of a number, the largest distance from `published`; otherwise 0.
     pub margin: f64,
     /// The number from the simulation; `None` if no run measured anything.
     pub simulated: Option<f64>,

@@ -56,9 +56,8 @@ impl Runs {
         }
     }
 
-    /// The seed of run `run`, counted from 0. The seed depends only on [`Runs::seed`] and the
-    /// number. Every case thus has the same seeds, so that schedulers are compared in pairs of
-    /// equal runs.
+    /// The seed of run `run`, counted from 0. The seed depends only on [`Runs::seed`] and the number. Every case thus
+    /// has the same seeds, so that schedulers are compared in pairs of equal runs.
     pub fn seed_of(&self, run: u32) -> u64 {
         // splitmix64 (Steele, Lea, Flood 2014): the run-th output of the generator.
         let mut z = self
@@ -204,8 +203,7 @@ impl Measured {
         mean(&counts).unwrap_or(f64::NAN)
     }
 
-    /// The mean energy of a run in the parts for which `which` is true, in J; `None` if power is not
-    /// known.
+    /// The mean energy of a run in the parts for which `which` is true, in J; `None` if power is not known.
     pub fn mean_energy_j(&self, which: impl Fn(simulator::Part) -> bool) -> Option<f64> {
         let of = |run: &Run| run.energy.as_ref().map(|energy| energy.sum_j(&which));
         let joules: Option<Vec<f64>> = self.runs.iter().map(of).collect();
@@ -520,10 +518,9 @@ fn failure(case: &Case<'_>, run: u32, seed: u64, error: simulator::Error) -> Box
     })
 }
 
-/// Calls `work(0)`, `work(1)`, ... on `jobs` threads, starting the calls in this order; 0 jobs
-/// means the number of this computer's CPUs. Returns all results in order up to the first abandoned one (`None`) or, if
-/// there are errors, the error with the lowest index. After an abandoned result or an error, no further calls are
-/// started.
+/// Calls `work(0)`, `work(1)`, ... on `jobs` threads, starting the calls in this order; 0 jobs means the number of this
+/// computer's CPUs. Returns all results in order up to the first abandoned one (`None`) or, if there are errors, the
+/// error with the lowest index. After an abandoned result or an error, no further calls are started.
 fn in_order<T: Send, E: Send>(
     count: usize,
     jobs: usize,

@@ -110,8 +110,7 @@ pub enum Statement {
     /// No scheduler is better than the baseline. These schedulers are worst; the baseline is better than the first of
     /// them for this reason.
     Baseline(Option<(Vec<usize>, Reason)>),
-    /// This scheduler is better than the baseline for this reason, and another scheduler is better than
-    /// this one.
+    /// This scheduler is better than the baseline for this reason, and another scheduler is better than this one.
     Better(usize, Reason),
 }
 

@@ -72,8 +72,7 @@ fn serve() -> io::Result<()> {
             0 => {
                 drop(control);
                 let status = i32::from(run(&case, &globals, request, progress).is_err());
-                // SAFETY: `_exit()` has no preconditions. The parent's exit handlers must not run
-                // twice.
+                // SAFETY: `_exit()` has no preconditions. The parent's exit handlers must not run twice.
                 unsafe { libc::_exit(status) };
             }
             child => {

@@ -185,8 +185,7 @@ static __always_inline void *__equipoise_give(const void *object)
 }
 
 /*
- * Touches memory that the kernel reads or writes, so that a fault on an invalid pointer has the
- * scheduler's line.
+ * Touches memory that the kernel reads or writes, so that a fault on an invalid pointer has the scheduler's line.
  */
 static __always_inline void *__equipoise_there(const void *memory)
 {

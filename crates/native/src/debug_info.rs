@@ -217,8 +217,7 @@ fn each_global<'a>(
         let unit = dwarf.unit(header)?;
         let mut entries = unit.entries();
         while let Some(entry) = entries.next_dfs()? {
-            // Search only directly below the unit, because a function's variable may have the name
-            // of a map.
+            // Search only directly below the unit, because a function's variable may have the name of a map.
             if entry.tag() != gimli::DW_TAG_variable || entry.depth() != 1 {
                 continue;
             }

@@ -1,6 +1,5 @@
-//! Schedulers as native objects: the C headers that a sched_ext scheduler sees when it is built for
-//! the simulated kernel (`include/`), the compiler call, and the object's own data (maps, globals,
-//! ops).
+//! Schedulers as native objects: the C headers that a sched_ext scheduler sees when it is built for the simulated
+//! kernel (`include/`), the compiler call, and the object's own data (maps, globals, ops).
 //!
 //! - An [`Object`] is a compiled scheduler: [`Object::compile`] compiles a file, and [`Object::own`] returns one of
 //!   `scheduler/`.

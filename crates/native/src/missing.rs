@@ -17,8 +17,7 @@ const OF_LINUX: [&str; 2] = ["bpf_", "scx_bpf_"];
 /// The folders of scx's own headers.
 const OF_SCX: [&str; 2] = ["lib/", "scx/"];
 
-/// Recognises the compiler's and the linker's messages about a function or a header that does not
-/// exist.
+/// Recognises the compiler's and the linker's messages about a function or a header that does not exist.
 pub fn message(line: &str) -> Option<String> {
     function(line).or_else(|| header(line))
 }

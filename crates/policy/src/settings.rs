@@ -1,5 +1,4 @@
-//! The settings of a policy: the table `scheduler/settings.def` and the tables of the schedulers'
-//! folders, in Rust.
+//! The settings of a policy: the table `scheduler/settings.def` and the tables of the schedulers' folders, in Rust.
 
 use std::ops::RangeInclusive;
 use std::sync::OnceLock;

@@ -1,5 +1,4 @@
-//! The figures of a comparison's page: the data for the page's script, as JSON, and tables, also
-//! for screen readers.
+//! The figures of a comparison's page: the data for the page's script, as JSON, and tables, also for screen readers.
 
 mod energy;
 mod lanes;
@@ -163,8 +162,7 @@ pub struct Shown {
 }
 
 impl Figures {
-    /// The figures of `comparison`, with the first run of each of its schedulers; `made_by` is the
-    /// command.
+    /// The figures of `comparison`, with the first run of each of its schedulers; `made_by` is the command.
     pub fn new(comparison: &Comparison, shown: &[Shown], made_by: String) -> Figures {
         let figures = Figures::of_runs(&comparison.cases(), &opened(comparison), shown, made_by);
         let names = comparison.schedulers.iter().map(Scheduler::name);
@@ -434,8 +432,7 @@ fn running_times(machine: &Machine, run: &FirstRun, threads: &[Thread]) -> Table
 mod tests {
     use super::*;
 
-    /// If each run had an order of its own, a thread would have a different colour under each
-    /// policy.
+    /// If each run had an order of its own, a thread would have a different colour under each policy.
     #[test]
     fn the_longest_running_threads_of_all_runs_come_first() {
         let thread = |name: &str, ran_ns: u64| Thread {

@@ -1,6 +1,5 @@
-//! The simulator's work in machine instructions, for each context switch or message operation of hackbench.
-//! Unlike time, the number of instructions does not depend on the machine's other load, and depends little on the
-//! machine.
+//! The simulator's work in machine instructions, for each context switch or message operation of hackbench. Unlike
+//! time, the number of instructions does not depend on the machine's other load, and depends little on the machine.
 //!
 //! Each load runs at two lengths under valgrind's callgrind. The difference of the instructions, divided by the
 //! difference of the switches or operations, is the cost of one. The rest of the shorter run is the cost of starting up
@@ -246,8 +245,7 @@ fn instructions(profile: &str) -> Result<Instructions, String> {
         if let Some((key, value)) = line.split_once('=') {
             let name = match value.split_once(") ") {
                 Some((number, name)) => {
-                    // Files and functions are numbered separately; "cfn" counts as "fn", and "cob"
-                    // as "ob".
+                    // Files and functions are numbered separately; "cfn" counts as "fn", and "cob" as "ob".
                     names.insert((key.trim_start_matches('c').to_owned(), number), name);
                     name
                 }

@@ -294,8 +294,7 @@ fn runs(kernel: &Kernel<'_>, task: TaskPtr) -> bool {
     kernel.cpus[task.cpu()].curr == Some(task)
 }
 
-/// Checks that counters agree with the queues, and that no CPU sleeps while it has work. `runnable`
-/// is overwritten.
+/// Checks that counters agree with the queues, and that no CPU sleeps while it has work. `runnable` is overwritten.
 fn check_cpus(kernel: &Kernel<'_>, runnable: &mut Vec<Runnable>) -> Result<(), String> {
     runnable.clear();
     runnable.resize(kernel.cpus.len(), Runnable::default());
@@ -351,8 +350,7 @@ fn check_cpus(kernel: &Kernel<'_>, runnable: &mut Vec<Runnable>) -> Result<(), S
     number_of("waiting deadline tasks", kernel.dl.queued, dl_queued)
 }
 
-/// Checks that the running count `counted` equals the actual count `is`. The name is built only on
-/// failure.
+/// Checks that the running count `counted` equals the actual count `is`. The name is built only on failure.
 fn agree(name: impl Fn() -> String, counted: usize, is: usize) -> Result<(), String> {
     match counted == is {
         true => Ok(()),

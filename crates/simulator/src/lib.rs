@@ -65,8 +65,7 @@ pub struct Config<'a> {
     /// Computes the scheduler's globals for a machine with some CPUs offline, so that the loader can restart a
     /// scheduler that exits because a CPU goes offline or comes online. With `None`, such an exit ends the run.
     pub restart: Option<Globals<'a>>,
-    /// Globals of the scheduler to read at the end of the run ([`Outcome::read`]). A restart resets
-    /// them.
+    /// Globals of the scheduler to read at the end of the run ([`Outcome::read`]). A restart resets them.
     pub read: &'a [&'a str],
     /// The costs of the scheduler's callbacks; with `None`, they take no time.
     pub callbacks: Option<&'a Callbacks>,

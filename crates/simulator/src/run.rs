@@ -178,8 +178,7 @@ pub fn outcome(
     })
 }
 
-/// Tells the programs of tasks that have not exited that the run ends. Returns the totals of the
-/// workload's tasks.
+/// Tells the programs of tasks that have not exited that the run ends. Returns the totals of the workload's tasks.
 fn end_tasks(kernel: &mut Kernel<'_>) -> Vec<TaskTotals> {
     // The shell and ksoftirqd do not belong to the workload, and have no parent.
     let of_workload = |task: &TaskPtr| task.parent.is_some();

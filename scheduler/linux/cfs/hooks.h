@@ -3,8 +3,7 @@
  * The designs, and the points at which the scheduler calls them: code outside designs/ calls them only through this
  * file. To add a design, add its files there, its state and its answers here, its settings, and its policy file.
  *
- * Each design checks its own switch. If all switches are off, the answers here are those of plain
- * CFS.
+ * Each design checks its own switch. If all switches are off, the answers here are those of plain CFS.
  *
  * The file is included twice, like the kernel's tracepoint headers: by the callers, and by main.bpf.c with
  * DEFINE_HOOKS, after everything that the designs use.
@@ -65,9 +64,7 @@ struct design_group_stats {
 
 #define HOOK static __always_inline
 
-/*
- * Tasks and runqueues
- */
+/* Tasks and runqueues */
 HOOK void hook_init_rq(struct fair_rq *rq);
 HOOK void hook_init_task(const struct task_struct *p, struct fair_entity *se, bool fork);
 /*
@@ -94,9 +91,7 @@ HOOK void hook_update_curr(struct running *curr, u64 delta_fair);
 HOOK void hook_tick(struct fair_rq *rq, u32 cpu, const struct fair_entity *se, u64 now);
 HOOK void hook_update_idle(struct fair_rq *rq);
 
-/*
- * Placement. -1 means that the general rules decide.
- */
+/* Placement. -1 means that the general rules decide. */
 HOOK s32 hook_select_task_rq(struct task_struct *p, u32 prev_cpu);
 HOOK s32 hook_select_fork(struct task_struct *p);
 /*
@@ -109,9 +104,7 @@ HOOK s32 hook_select_woken(struct task_struct *p, u32 prev_cpu, s32 target);
 /* Does a task that starts another program stay where it is? */
 HOOK bool hook_exec_stays(void);
 
-/*
- * Balancing
- */
+/* Balancing */
 /* Is @sd not balanced by comparing its groups? */
 HOOK bool hook_balances(const struct domain *sd);
 /* @rq runs out of work. Returns true if it must not search. */
@@ -130,9 +123,7 @@ HOOK void hook_periodic_balance(u64 now);
 HOOK bool hook_kick_needed(u32 cpu);
 HOOK bool hook_find_new_ilb(u32 cpu, s32 *ilb);
 
-/*
- * One pass of load_balance()
- */
+/* One pass of load_balance() */
 /*
  * Called before the statistics; after @cpu was counted in its group, with @load; and after the group in env->sgs
  * was counted.

@@ -62,8 +62,7 @@ impl<'c, 't> Expected<'c, 't> {
         }
     }
 
-    /// The maximum length of a message, in bytes: all kept samples, some numbers for each CPU, and
-    /// texts.
+    /// The maximum length of a message, in bytes: all kept samples, some numbers for each CPU, and texts.
     pub fn longest(&self) -> usize {
         const SAMPLE: usize = size_of::<f64>();
         const OF_A_CPU: usize = 256;

@@ -1,5 +1,4 @@
-//! The loads that a hunt tries: a small part of rt-app's grammar that can be generated, mutated and
-//! simplified.
+//! The loads that a hunt tries: a small part of rt-app's grammar that can be generated, mutated and simplified.
 
 use std::fmt::Write;
 use workload::Rng;

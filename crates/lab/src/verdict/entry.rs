@@ -49,8 +49,7 @@ pub(crate) fn best_of(entries: &[Entry<'_>]) -> Vec<usize> {
 }
 
 impl Entry<'_> {
-    /// Is this entry better than `other`, an entry of the same measure, significantly and by enough
-    /// to matter?
+    /// Is this entry better than `other`, an entry of the same measure, significantly and by enough to matter?
     pub fn is_better(&self, other: &Entry<'_>) -> bool {
         self.measure.metric.better != Better::Neither
             && self

@@ -11,8 +11,7 @@ use workload::Goal;
 pub struct Standing {
     /// The number of threads that stalled.
     pub(super) stalled: Vec<f64>,
-    /// The mean of the shares that decide (periods missed, or the spread between equal threads), in
-    /// per cent.
+    /// The mean of the shares that decide (periods missed, or the spread between equal threads), in per cent.
     pub share_pct: Option<f64>,
     /// The values of each of these shares.
     pub(super) shares: Vec<Values>,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * CO-RE: reading kernel structures whose layout is known only at load time. The simulated kernel
- * has the layout of vmlinux.h, so a field or an enumerator exists if its use compiles and
- * scx/kernel.h does not list it as missing.
+ * CO-RE: reading kernel structures whose layout is known only at load time. The simulated kernel has the layout of
+ * vmlinux.h, so a field or an enumerator exists if its use compiles and scx/kernel.h does not list it as missing.
  */
 #ifndef __BPF_CORE_READ_H__
 #define __BPF_CORE_READ_H__

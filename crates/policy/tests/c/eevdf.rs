@@ -245,9 +245,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// The running task is eligible and has the earliest deadline of all eligible tasks, unless it
-    /// is in its protected slice. Sleepers that would have been picked instead have been dequeued,
-    /// and the sums match the tasks.
+    /// The running task is eligible and has the earliest deadline of all eligible tasks, unless it is in its protected
+    /// slice. Sleepers that would have been picked instead have been dequeued, and the sums match the tasks.
     #[test]
     fn the_earliest_eligible_deadline_runs(
         nice in proptest::array::uniform12(-20..20i32),

@@ -275,8 +275,7 @@ fn a_smaller_cpu_takes_only_what_waits() {
     );
 }
 
-/// If both groups are overloaded, load moves towards the average, provided that the busiest group
-/// has 17 % more.
+/// If both groups are overloaded, load moves towards the average, provided that the busiest group has 17 % more.
 #[test]
 fn among_overloaded_groups_load_is_evened_out() {
     let tasks = |first: u32| [[first; 8], [4; 8]].concat();

@@ -7,9 +7,7 @@
 
 int sched_yield(void);
 
-/*
- * Sometimes lets another thread go first, between a CPU's observation and its reaction, and before a change.
- */
+/* Sometimes lets another thread go first, between a CPU's observation and its reaction, and before a change. */
 static void let_others(void)
 {
 	static __thread unsigned int state;

@@ -182,8 +182,7 @@ fn each_branch_of_the_selection() {
 #[test]
 fn bandwidth_is_of_the_largest_cpu() {
     let scheduler = Scheduler::new(SCHEDUTIL, "");
-    // Three tenths of the largest CPU are six tenths of one with half its capacity, and a quarter is
-    // added as a margin.
+    // Three tenths of the largest CPU are six tenths of one with half its capacity, and a quarter is added as a margin.
     let used = Used {
         bw_dl: 307,
         ..Used::default()

@@ -29,8 +29,7 @@ struct Answer {
 struct Scheduler(Library);
 
 impl Scheduler {
-    /// The scheduler's code under `policy` on TC2, with this number of busy loops of nice 0 on each
-    /// CPU.
+    /// The scheduler's code under `policy` on TC2, with this number of busy loops of nice 0 on each CPU.
     fn new(policy: &str, tasks: [u32; 5]) -> Scheduler {
         let switch = u32::from(policy == "capacity");
         let later = u32::from(policy == "cfs-3.10");

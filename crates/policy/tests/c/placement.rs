@@ -4,8 +4,7 @@
 use crate::common;
 use libloading::{Library, Symbol};
 
-/// The scheduler's code, with or without the rule that an interrupt's wakeup leaves a task on its
-/// CPU.
+/// The scheduler's code, with or without the rule that an interrupt's wakeup leaves a task on its CPU.
 fn scheduler(wake_affine_idle: u32) -> Library {
     common::compile_with_tables(
         &format!(

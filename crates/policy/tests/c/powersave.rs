@@ -269,8 +269,7 @@ fn light_tasks_wake_up_on_the_core_of_the_running_task() {
     let scheduler = Scheduler::new([1, 0, 0, 0, 0, 0, 0, 0]);
     let wake_to = |util| scheduler.wake_to(0, util);
     for (room, util, cpu) in [
-        // Slightly more or slightly less than four times its utilization is free alongside the
-        // waker.
+        // Slightly more or slightly less than four times its utilization is free alongside the waker.
         (410, 100, 0),
         (390, 100, 4),
         // An idle CPU has room for four times any utilization below a quarter.
@@ -306,8 +305,7 @@ fn full_is_1024_for_each_cpu() {
     assert_eq!(scheduler.leader(0, MC, 0, false), 0);
     scheduler.set(4, 1, 1024, 1_000_000);
     assert_eq!(scheduler.leader(0, MC, 0, false), 1);
-    // A full group is not overloaded. The rest of the machine is packed into the group that has
-    // room for a whole task.
+    // A full group is not overloaded. The rest of the machine is packed into the group that has room for a whole task.
     let pack = Answer { group: 1, power: 1 };
     scheduler.set(2, 1, 1024, 1_000_000);
     scheduler.set(1, 1, 512, 1_000_000);

@@ -13,8 +13,7 @@ const NONE: u32 = u32::MAX;
 struct Scheduler(Library);
 
 impl Scheduler {
-    /// Three CPUs, the last of which has half the capacity, and eight tasks that are attached to
-    /// none of them.
+    /// Three CPUs, the last of which has half the capacity, and eight tasks that are attached to none of them.
     fn new() -> Scheduler {
         let library = common::compile(
             r#"#include "linux/cfs/main.bpf.c"

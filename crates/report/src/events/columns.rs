@@ -1,5 +1,4 @@
-//! A run's events as columns, for programs that process tables: a vector for each field, all of one
-//! length.
+//! A run's events as columns, for programs that process tables: a vector for each field, all of one length.
 
 use super::linux::Linux;
 use machine::Machine;

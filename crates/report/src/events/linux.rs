@@ -1,6 +1,5 @@
-//! Linux's trace of a simulation: its tracepoints follow from the simulated kernel's events and
-//! from the machine. Idle states are entered as time passes, and a child has its parent's name
-//! until it is renamed.
+//! Linux's trace of a simulation: its tracepoints follow from the simulated kernel's events and from the machine. Idle
+//! states are entered as time passes, and a child has its parent's name until it is renamed.
 
 use super::Writer;
 use super::tracked::{Frequency, Tracked};

@@ -220,8 +220,7 @@ impl Groups {
         unsafe { (*set).dfl_cgrp }
     }
 
-    /// Is the CPU time of the tasks with this css_set limited, by their group or one of its
-    /// ancestors?
+    /// Is the CPU time of the tasks with this css_set limited, by their group or one of its ancestors?
     pub fn is_limited(&self, set: *mut CssSet) -> bool {
         // SAFETY: the pointer is that of one of the groups, which are alive.
         let id = unsafe { (*(*self.of(set)).kn).id };

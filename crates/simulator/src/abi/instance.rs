@@ -16,8 +16,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 /// The global that loaders of sched_ext schedulers set to the number of possible CPUs.
 const NR_CPU_IDS: &str = "nr_cpu_ids";
 
-/// The tick rate in the kernel's configuration, for a scheduler that declares it `extern ...
-/// __kconfig`.
+/// The tick rate in the kernel's configuration, for a scheduler that declares it `extern ... __kconfig`.
 const CONFIG_HZ: &str = "CONFIG_HZ";
 
 /// The kernel's version, for a scheduler that declares it `extern ... __kconfig`.
@@ -265,8 +264,7 @@ impl Instance {
     }
 
     fn bytes(&self, variable: Variable) -> &[u8] {
-        // SAFETY: the variable is in the loaded object, and no code writes to it during the
-        // comparison.
+        // SAFETY: the variable is in the loaded object, and no code writes to it during the comparison.
         unsafe {
             std::slice::from_raw_parts(
                 self.base.add(variable.address as usize),

@@ -1,6 +1,5 @@
-//! The kfuncs that the scheduler calls: the functions behind `struct equipoise_kernel`, in its
-//! order. Each checks its arguments and context as the kernel does, and does its work through
-//! [`Kernel`](crate::kernel::Kernel).
+//! The kfuncs that the scheduler calls: the functions behind `struct equipoise_kernel`, in its order. Each checks its
+//! arguments and context as the kernel does, and does its work through [`Kernel`](crate::kernel::Kernel).
 
 /// Defines the functions that C calls, and their table. For a function that only some ops may call, the macro takes its
 /// group, its C name and its return value for other ops, if any: `[kf::GROUP = "NAME", else VALUE]`.

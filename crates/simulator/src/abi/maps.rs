@@ -1,5 +1,4 @@
-//! BPF maps: arrays and storages, which C reads directly, and hashes, queues and stacks, which it
-//! accesses by calls.
+//! BPF maps: arrays and storages, which C reads directly, and hashes, queues and stacks, which it accesses by calls.
 
 use crate::abi::hash::Hash;
 use crate::abi::layout::{self as abi, Map};

@@ -1,5 +1,4 @@
-//! The C side: a loaded scheduler, the kernel data that it sees, and the functions that it may
-//! call.
+//! The C side: a loaded scheduler, the kernel data that it sees, and the functions that it may call.
 
 pub mod args;
 pub mod cgroup;

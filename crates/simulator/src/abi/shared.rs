@@ -51,8 +51,7 @@ impl<T: ?Sized> DerefMut for Shared<T> {
 
 impl<T: ?Sized> Drop for Shared<T> {
     fn drop(&mut self) {
-        // SAFETY: the pointer comes from a box, see `from()`. The scheduler, which has pointers to
-        // it, no longer runs.
+        // SAFETY: the pointer comes from a box, see `from()`. The scheduler, which has pointers to it, no longer runs.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }

@@ -1,6 +1,5 @@
-//! Tracepoints at which a scheduler's programs may run (`SEC("tp_btf/...")`), with their arguments
-//! as in the kernel (`include/trace/events/`). A program at an unknown tracepoint is an error that
-//! names the tracepoint.
+//! Tracepoints at which a scheduler's programs may run (`SEC("tp_btf/...")`), with their arguments as in the kernel
+//! (`include/trace/events/`). A program at an unknown tracepoint is an error that names the tracepoint.
 
 use crate::abi::layout::{Cgroup, TaskStruct};
 use native::{Error, Object};

@@ -41,8 +41,7 @@ pub struct DlServer {
 
 impl Default for DlServer {
     fn default() -> DlServer {
-        // The period that began at boot is over before a load begins, so the load's first task begins
-        // a new period.
+        // The period that began at boot is over before a load begins, so the load's first task begins a new period.
         DlServer {
             entity: DlEntity {
                 dl_runtime: RUNTIME_NS,

@@ -164,8 +164,7 @@ impl Drop for CallRecord {
     }
 }
 
-/// The record of this thread's simulation; null if there is none. May be called by a signal
-/// handler.
+/// The record of this thread's simulation; null if there is none. May be called by a signal handler.
 pub fn record() -> *const CallRecord {
     HERE.get()
 }

@@ -111,8 +111,7 @@ extern "C" fn report(signal: c_int, _: *mut libc::siginfo_t, context: *mut libc:
         address -= 1;
     }
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the record is null, or that of this thread's simulation; the scheduler's code was
-    // executed.
+    // SAFETY: the record is null, or that of this thread's simulation; the scheduler's code was executed.
     if signal == SIGFPE
         && unsafe { calls::record().as_ref() }
             .and_then(CallRecord::call)
@@ -184,8 +183,7 @@ impl Fault {
             // SAFETY: the function may be called in a signal handler.
             unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
         };
-        // SAFETY: the pointer is null, or that of the simulation in the middle of a call, which
-        // does not return.
+        // SAFETY: the pointer is null, or that of the simulation in the middle of a call, which does not return.
         let call = unsafe { self.record.as_ref() }.and_then(CallRecord::call);
         let line = call
             .as_ref()

@@ -88,8 +88,7 @@ impl Cores {
         ((u64::from(self.frequency(cpu)) * u64::from(CPUPERF_ONE)) >> 20) as u32
     }
 
-    /// The work per nanosecond of `cpu`, in 1/2^20 of the reference, with this number of busy
-    /// siblings.
+    /// The work per nanosecond of `cpu`, in 1/2^20 of the reference, with this number of busy siblings.
     pub fn speed(&self, cpu: usize, busy: usize) -> u32 {
         let full = u64::from(self.threads[cpu].speeds[busy]);
         ((full * u64::from(self.kernel_speed(cpu))) >> 20).max(1) as u32

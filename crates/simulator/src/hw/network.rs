@@ -1,13 +1,12 @@
 //! The network adapter, and the interrupts of its packets.
 //!
-//! A connection is a stream with a link at its other end. Packets pass the link one after another;
-//! then they wait for the adapter's interrupts. A single hard interrupt for all waiting packets
-//! raises the softirq. The softirq handles up to 64 packets at a time, and continues (as NAPI does)
-//! until no packet waits, or for as long as a softirq may ([`crate::kernel::softirq`]). On USB
-//! there is one interrupt for each packet, which reaches the softirq through tasklets
-//! ([`crate::hw::usb`]). Transmitted data leaves the stream when its softirq completes, and
-//! received data enters it then. The other end always keeps up, and sends as long as there is room.
-//! One CPU handles all interrupts and softirqs.
+//! A connection is a stream with a link at its other end. Packets pass the link one after another; then they wait for
+//! the adapter's interrupts. A single hard interrupt for all waiting packets raises the softirq. The softirq handles up
+//! to 64 packets at a time, and continues (as NAPI does) until no packet waits, or for as long as a softirq may
+//! ([`crate::kernel::softirq`]). On USB there is one interrupt for each packet, which reaches the softirq through
+//! tasklets ([`crate::hw::usb`]). Transmitted data leaves the stream when its softirq completes, and received data
+//! enters it then. The other end always keeps up, and sends as long as there is room. One CPU handles all interrupts
+//! and softirqs.
 
 use crate::clock::Jiffies;
 use crate::hw::usb::{Tasklets, Usb};

@@ -280,8 +280,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Traces the changed power of `cpu`'s parts, and schedules trace events for the idle states
-    /// that they will enter.
+    /// Traces the changed power of `cpu`'s parts, and schedules trace events for the idle states that they will enter.
     pub fn trace_power(&mut self, cpu: usize) {
         let now = self.now();
         let (Some(meters), Some(trace)) = (&mut self.hw.meters, &mut self.trace) else {
@@ -421,8 +420,7 @@ impl Kernel<'_> {
         network.is_some_and(|network| self.softirqs.are_pending(network))
     }
 
-    /// [`Softirqs::handle`](crate::kernel::softirq::Softirqs::handle), and the consequences of its
-    /// last part.
+    /// [`Softirqs::handle`](crate::kernel::softirq::Softirqs::handle), and the consequences of its last part.
     fn handle_softirqs(&mut self, cpu: usize, interrupted: Option<usize>) -> Option<u64> {
         let handled = self.hw.network.as_mut()?.packets_handled();
         if let Some(handled) = handled {

@@ -1,5 +1,4 @@
-//! Kernel locks that tasks hold in system calls: mutexes and rwsems of Linux 3.10, whose waiters
-//! sleep, and spinlocks.
+//! Kernel locks that tasks hold in system calls: mutexes and rwsems of Linux 3.10, whose waiters sleep, and spinlocks.
 //!
 //! The sleeping waiters of a mutex or rwsem are in a list that a spinlock of the lock protects (`wait_lock`). A task
 //! takes the `wait_lock` to enter and leave the list, and keeps it while it wakes the first waiter (kernel/mutex.c,
@@ -196,8 +195,7 @@ impl Kernel<'_> {
         self.compute(task, section.work, false, held)
     }
 
-    /// Releases a kernel lock: the task that has polled for it the longest is next, and the first
-    /// sleeper is woken.
+    /// Releases a kernel lock: the task that has polled for it the longest is next, and the first sleeper is woken.
     pub fn release(&mut self, cpu: usize, task: TaskPtr, mutex: u32) -> Step {
         task.in_kernel.set(false);
         task.keeps.set(None);

@@ -314,8 +314,7 @@ impl Kernel<'_> {
                 Step::Go
             }
             Op::Wait { cond, mutex } => {
-                // The task must be asleep before the mutex is released, because the next owner may
-                // signal at once.
+                // The task must be asleep before the mutex is released, because the next owner may signal at once.
                 let step = self.wait(cpu, task, Some(mutex), "a condition");
                 self.programs.condvars.wait(task, cond);
                 self.unlock(cpu, task, mutex);

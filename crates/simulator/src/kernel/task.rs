@@ -188,8 +188,7 @@ pub enum Continuation {
     LockHeld { mutex: u32, keeps: bool },
     /// The task let other tasks run in the middle of a system call.
     CondResched,
-    /// The task waited for a mutex, a condition variable or a barrier, and now locks the mutex, if
-    /// any.
+    /// The task waited for a mutex, a condition variable or a barrier, and now locks the mutex, if any.
     Wait { relock: Option<u32> },
     /// `ksoftirqd`: handles softirqs, or waits for some.
     Softirqs,

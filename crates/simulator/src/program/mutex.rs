@@ -7,8 +7,7 @@ use workload::KernelLock;
 
 pub struct Mutexes {
     mutexes: Vec<Mutex>,
-    /// For a spinlock of the kernel, the lock itself; for any other kernel lock, the spinlock
-    /// inside it (`wait_lock`).
+    /// For a spinlock of the kernel, the lock itself; for any other kernel lock, the spinlock inside it (`wait_lock`).
     spinlocks: Vec<Lock>,
 }
 
@@ -144,9 +143,8 @@ impl Mutexes {
         })
     }
 
-    /// Takes a kernel lock if it is free, even before other waiters (`mutex_lock()`), and returns
-    /// the CPU that had it last. A task that `waited` was the first waiter, and remains so if the
-    /// lock is not free.
+    /// Takes a kernel lock if it is free, even before other waiters (`mutex_lock()`), and returns the CPU that had it
+    /// last. A task that `waited` was the first waiter, and remains so if the lock is not free.
     pub fn acquire(
         &mut self,
         task: TaskPtr,

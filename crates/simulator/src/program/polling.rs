@@ -1,6 +1,5 @@
-//! Tasks that poll: busy loops that end when another task writes a word or releases a mutex. The
-//! loop is ordinary computing; its end is noticed one cache line transfer later, or when the task
-//! next runs.
+//! Tasks that poll: busy loops that end when another task writes a word or releases a mutex. The loop is ordinary
+//! computing; its end is noticed one cache line transfer later, or when the task next runs.
 
 use crate::kernel::task::TaskPtr;
 

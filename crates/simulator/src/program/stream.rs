@@ -48,8 +48,7 @@ impl Streams {
         (state.used, state.capacity)
     }
 
-    /// Puts bytes into the stream, whose readers then have to be woken, or queues the task for
-    /// room.
+    /// Puts bytes into the stream, whose readers then have to be woken, or queues the task for room.
     #[inline]
     pub fn put(&mut self, task: TaskPtr, stream: u32, bytes: u64) -> Transfer {
         let Stream {

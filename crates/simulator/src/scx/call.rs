@@ -115,8 +115,7 @@ unlocked!(
     *mut *const Map
 );
 
-/// Calls a function of the scheduler that `$kernel` runs, and lends it the kernel for the duration
-/// of the call.
+/// Calls a function of the scheduler that `$kernel` runs, and lends it the kernel for the duration of the call.
 macro_rules! call {
     ($kernel:expr, $function:expr $(, $argument:expr)*) => {{
         $kernel.lend();

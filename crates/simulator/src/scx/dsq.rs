@@ -334,8 +334,7 @@ impl Dsqs {
     }
 }
 
-/// The user queues by their ids. Small ids, which schedulers use for per-CPU queues, are found
-/// without hashing.
+/// The user queues by their ids. Small ids, which schedulers use for per-CPU queues, are found without hashing.
 #[derive(Default)]
 struct Ids {
     small: Vec<OnDsq>,

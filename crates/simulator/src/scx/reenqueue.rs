@@ -1,6 +1,5 @@
-//! Reenqueueing (`SCX_ENQ_REENQ`): tasks of a queue go back to the scheduler because it requested
-//! that, or because they were inserted with `SCX_ENQ_IMMED` and cannot run immediately. Linux 7.3
-//! defers this until no runqueue is locked.
+//! Reenqueueing (`SCX_ENQ_REENQ`): tasks of a queue go back to the scheduler because it requested that, or because they
+//! were inserted with `SCX_ENQ_IMMED` and cannot run immediately. Linux 7.3 defers this until no runqueue is locked.
 
 use crate::abi::layout as abi;
 use crate::kernel::Kernel;

@@ -75,8 +75,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The largest number of tasks that CPUs can run at once, found by trying each task on each
-    /// CPU.
+    /// The largest number of tasks that CPUs can run at once, found by trying each task on each CPU.
     fn most(tasks: &[CpuMask], cpus: &CpuMask) -> usize {
         let Some((first, others)) = tasks.split_first() else {
             return 0;

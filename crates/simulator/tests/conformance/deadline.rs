@@ -140,8 +140,7 @@ fn an_overrun_is_throttled_to_its_bandwidth() {
     });
     let ends = ends(&machine(1), &workload);
     let greedy = end_of(&ends, "greedy");
-    // The tick of 4 ms checks budgets, so a task may overrun in one period and pay for it in the
-    // next.
+    // The tick of 4 ms checks budgets, so a task may overrun in one period and pay for it in the next.
     assert!((80 * MS..=105 * MS).contains(&greedy), "{ends:?}");
     assert!(end_of(&ends, "normal") <= 82 * MS, "{ends:?}");
 }
@@ -257,8 +256,7 @@ fn periodic(
     }
 }
 
-/// Task sets: runtime, deadline and period in us, and the part of the runtime that each job uses,
-/// in per cent.
+/// Task sets: runtime, deadline and period in us, and the part of the runtime that each job uses, in per cent.
 fn task_sets() -> impl Strategy<Value = (usize, Vec<(Times, u64)>)> {
     let one = (1..=40u64, 1_000..20_000u64, any::<bool>(), 30..=100u64).prop_map(
         |(percent, period, constrained, share)| {
@@ -349,9 +347,8 @@ proptest! {
 proptest! {
     #![proptest_config(config(64))]
 
-    /// On m CPUs, earliest deadline first meets all deadlines as long as the densities' sum is at
-    /// most m - (m - 1) * the greatest (Goossens, Funk, Baruah 2003). A larger set is reduced to
-    /// that sum.
+    /// On m CPUs, earliest deadline first meets all deadlines as long as the densities' sum is at most m - (m - 1) *
+    /// the greatest (Goossens, Funk, Baruah 2003). A larger set is reduced to that sum.
     #[test]
     fn admitted_tasks_that_keep_to_their_budget_never_miss((cpus, set) in task_sets()) {
         let density = |((runtime, deadline, _), _): &(Times, u64)| *runtime as f64 / *deadline as f64;

@@ -1,5 +1,4 @@
-//! Energy: each part's energy is the integral of its power in the trace, and known loads use the
-//! right amount.
+//! Energy: each part's energy is the integral of its power in the trace, and known loads use the right amount.
 
 use crate::case::{Case, case, config};
 use crate::support::{MS, Script, bound, run_for, sleep_for, task};
@@ -13,8 +12,7 @@ use std::collections::BTreeMap;
 /// Integrates the trace's power.
 #[derive(Default)]
 struct Integral {
-    /// For each part, the current power (mW), the time of its last change (ns), and the energy
-    /// until then (pJ).
+    /// For each part, the current power (mW), the time of its last change (ns), and the energy until then (pJ).
     parts: BTreeMap<Part, (u32, u64, u128)>,
 }
 

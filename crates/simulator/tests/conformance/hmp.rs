@@ -228,8 +228,7 @@ fn one_and_one() -> Machine {
     board
 }
 
-/// No domain of such a machine is balanced by comparing groups; balancing between the clusters must
-/// work all the same.
+/// No domain of such a machine is balanced by comparing groups; balancing between the clusters must work all the same.
 #[test]
 fn clusters_of_one_cpu_are_balanced_too() {
     let hogs = Script(|| Start {

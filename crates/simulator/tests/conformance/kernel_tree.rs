@@ -389,8 +389,7 @@ fn selftests_that_are_stopped() {
         assert_eq!(reason, "runtime error", "{name}");
         assert!(message.contains(expected), "{name}: {message}");
     }
-    // These are the calls from ops.select_cpu(), .enqueue(), .dispatch(), .enable(), .init_task()
-    // and .init().
+    // These are the calls from ops.select_cpu(), .enqueue(), .dispatch(), .enable(), .init_task() and .init().
     for point in 0..6 {
         let (reason, message) = stopped("exit", &[global("exit_point", point)]).unwrap();
         assert_eq!(reason, "unregistered from BPF");

@@ -291,8 +291,7 @@ fn only_the_first_that_polls_for_a_mutex_stops_for_a_more_urgent_task() {
 
 #[test]
 fn a_task_that_finds_an_rwsem_taken_tries_again_before_it_sleeps() {
-    // Nine tasks arrive at once, some time before the release, and wait for the rwsem's own
-    // spinlock.
+    // Nine tasks arrive at once, some time before the release, and wait for the rwsem's own spinlock.
     let wakeups = |before: u64| {
         let hp = Machine::find("hp-8s-80c").unwrap();
         let ran = ran(&hp, || {

@@ -5,8 +5,7 @@ use machine::{CpuMask, Machine};
 use simulator::{Event, Trace};
 use workload::{Op, SchedPolicy, TaskSpec, Workload};
 
-/// The frequencies of CPU 0 of a HiKey, whose CPUs share one cpufreq policy: when each one starts
-/// (ns), and kHz.
+/// The frequencies of CPU 0 of a HiKey, whose CPUs share one cpufreq policy: when each one starts (ns), and kHz.
 #[derive(Default)]
 struct Frequencies(Vec<(u64, u32)>);
 

@@ -66,9 +66,7 @@ __noinline bool push_queued_task(u32 cpu, u32 push_cpu, s32 pid, u64 now)
 	return false;
 }
 
-/*
- * Answers request_push(), in ops.dispatch(). Returns true if @prev is the task that leaves.
- */
+/* Answers request_push(), in ops.dispatch(). Returns true if @prev is the task that leaves. */
 static __always_inline bool active_load_balance(u32 cpu, struct task_struct *prev, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);

@@ -300,10 +300,7 @@ __noinline u64 rebalance_domains(u32 cpu, enum balance_idle idle, u64 now)
 		if (!balance)
 			break;
 	}
-	/*
-	 * If no domain is balanced, the other periodic work (hook_periodic_balance()) is due at
-	 * each tick.
-	 */
+	/* If no domain is balanced, the other periodic work (hook_periodic_balance()) is due at each tick. */
 	if (update_next_balance)
 		rq_of(cpu)->next_balance = next_balance;
 	return next_balance;

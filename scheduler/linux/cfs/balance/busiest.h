@@ -251,9 +251,7 @@ __noinline bool consider_queue(struct balance_env *env __arg_nonnull, u32 group,
 	return true;
 }
 
-/*
- * The CPU of @group with the most load relative to its power, otherwise a CPU from which a design pulls, or -1.
- */
+/* The CPU of @group with the most load relative to its power, otherwise a CPU from which a design pulls, or -1. */
 __noinline s32 find_busiest_queue(struct balance_env *env __arg_nonnull, u32 group)
 {
 	const struct group *sg = group_at(group);

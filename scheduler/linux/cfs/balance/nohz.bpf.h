@@ -105,8 +105,7 @@ static __noinline void nohz_idle_balance(u32 this_cpu, u64 now)
 	if (!idle_cpu(this_cpu))
 		return;
 	/*
-	 * The kick took the CPU out of the idle loop, where it accounts its missed ticks
-	 * (tick_nohz_idle_exit()).
+	 * The kick took the CPU out of the idle loop, where it accounts its missed ticks (tick_nohz_idle_exit()).
 	 */
 	update_cpu_load_nohz(this_rq, jiffies);
 	periodic_balance(this_cpu, LB_IDLE, now);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * Placement at a wakeup or fork: select_task_rq_fair() of Linux 3.9.
- */
+/* Placement at a wakeup or fork: select_task_rq_fair() of Linux 3.9. */
 #ifndef __EQUIPOISE_PLACEMENT_H
 #define __EQUIPOISE_PLACEMENT_H
 

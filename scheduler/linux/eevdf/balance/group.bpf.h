@@ -102,10 +102,7 @@ static __always_inline enum group_kind group_classify(u32 imbalance_pct, u32 gro
 	return group_has_capacity(imbalance_pct, sgs) ? GROUP_HAS_SPARE : GROUP_FULLY_BUSY;
 }
 
-/*
- * One node may have a few tasks more than another, because they may communicate
- * (adjust_numa_imbalance()).
- */
+/* One node may have a few tasks more than another, because they may communicate (adjust_numa_imbalance()). */
 static __always_inline s64 adjust_numa_imbalance(s64 imbalance, u32 dst_running, u32 imb_numa_nr)
 {
 	if (dst_running > imb_numa_nr)

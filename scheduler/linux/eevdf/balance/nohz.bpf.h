@@ -135,9 +135,7 @@ __noinline s32 find_new_ilb(void)
 	return found;
 }
 
-/*
- * Makes an idle CPU serve all idle CPUs (@flags of nohz_idle_balance()), if a tick of @cpu finds a reason.
- */
+/* Makes an idle CPU serve all idle CPUs (@flags of nohz_idle_balance()), if a tick of @cpu finds a reason. */
 static __always_inline void nohz_balancer_kick(u32 cpu, u64 jiffies)
 {
 	u32 flags = 0, old;

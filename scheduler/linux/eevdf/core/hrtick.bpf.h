@@ -3,9 +3,8 @@
  * Slices that end on time (HRTICK): a timer of the CPU for the running task's deadline, if other tasks wait. This
  * is hrtick_start_fair() and hrtick_update() of Linux 7.3.
  *
- * The kernel moves the timer at each switch. Here a timer that expires too early stays, and is
- * restarted on expiry: starting a bpf_timer is expensive, and most tasks leave before their slice
- * is over.
+ * The kernel moves the timer at each switch. Here a timer that expires too early stays, and is restarted on expiry:
+ * starting a bpf_timer is expensive, and most tasks leave before their slice is over.
  */
 #ifndef __EQUIPOISE_HRTICK_H
 #define __EQUIPOISE_HRTICK_H

@@ -14,8 +14,7 @@
 #include "../group/pick.bpf.h"
 
 /*
- * Does @se, which the runqueue already counts, belong in the queue of eligible tasks if the average
- * of @rq is @avg?
+ * Does @se, which the runqueue already counts, belong in the queue of eligible tasks if the average of @rq is @avg?
  */
 static __always_inline bool goes_to_eligible(struct fair_rq *rq, const struct fair_entity *se, u64 avg)
 {

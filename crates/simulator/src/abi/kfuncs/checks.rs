@@ -203,8 +203,7 @@ const SLEEPABLE: [&str; 8] = [
     "cgroup_prep_move",
 ];
 
-/// May the current op use kfuncs that sleep? The kernel's verifier checks whether the program is
-/// sleepable.
+/// May the current op use kfuncs that sleep? The kernel's verifier checks whether the program is sleepable.
 pub fn may_sleep(kernel: &mut Kernel<'_>, kfunc: &str) -> bool {
     let op = kernel.calls.call().map_or("", |call| call.op);
     let sleepable = SLEEPABLE.contains(&op);

@@ -22,9 +22,7 @@
 /* The record is cleared if there is no balance for this many times the longest balance interval. */
 #define PERF_LB_FORGET 8
 
-/*
- * Decides the kind of this balance. Busy CPUs balance for performance, and so do hardware threads of a core.
- */
+/* Decides the kind of this balance. Busy CPUs balance for performance, and so do hardware threads of a core. */
 static __always_inline void init_power_stats(struct balance_env *env)
 {
 	struct powersave_domain_stats *sds = &env->sds.design.powersave;
