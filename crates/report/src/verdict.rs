@@ -24,7 +24,8 @@ const MANY_MISSED_PCT: f64 = 10.0;
 const BUSY_PCT: f64 = 90.0;
 
 /// The verdict: a line for each scheduler under which threads stalled; a line for each goal, or only for `goal`; and a
-/// line about all goals, or that says that the comparison cannot tell the schedulers apart.
+/// line about all goals, or that says that the comparison cannot tell the schedulers apart. Without several runs, a
+/// line says that there is no verdict.
 pub(crate) fn verdict(findings: &Results<'_>, goal: Option<Goal>) -> Vec<String> {
     let names = findings.schedulers.clone();
     let mut lines: Vec<String> = names
@@ -150,7 +151,7 @@ struct Words<'a> {
 }
 
 impl Words<'_> {
-    /// A line for each goal, and a line for all goals.
+    /// A line for each goal, and a line for all goals; or only a line for `goal`.
     fn goals(&self, goal: Option<Goal>) -> Vec<String> {
         let wanted = |verdict: &&GoalVerdict| goal.is_none_or(|goal| verdict.goal == goal);
         let goals = self.verdict.goals.iter().filter(wanted);

@@ -1,5 +1,4 @@
-//! The capacity left for fair tasks, by `rq->rt_avg` and by the utilization of other classes: the
-//! scheduler's own C, compiled and called on the tables of TC2.
+//! The capacity left for fair tasks, by `rq->rt_avg` and by the utilization of other classes, on the tables of TC2.
 
 use crate::common;
 use libloading::Library;

@@ -1,5 +1,4 @@
-//! The choice of tasks in `eevdf`'s balancing, by Linux 6.12's rules: the scheduler's own C,
-//! compiled and called, on two CPUs whose tasks wait in its dispatch queues.
+//! The choice of tasks in `eevdf`'s balancing, by Linux 6.12's rules, on two CPUs with tasks in its dispatch queues.
 
 use crate::common;
 use libloading::{Library, Symbol};

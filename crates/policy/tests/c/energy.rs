@@ -1,5 +1,4 @@
-//! Placement by energy: the scheduler's own C, compiled and called on the tables of an ODROID-XU3
-//! with the power of Cortex-A15 and A7.
+//! Placement by energy, on the tables of an ODROID-XU3 with the power of Cortex-A15 and A7.
 
 use crate::common;
 use libloading::{Library, Symbol};

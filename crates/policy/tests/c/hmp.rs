@@ -1,5 +1,4 @@
-//! Linaro's big.LITTLE MP scheduler, rule by rule: its own C, compiled and called on the tables of an ODROID-XU3, whose
-//! CPUs 0-3 are slow and 4-7 fast.
+//! Linaro's big.LITTLE MP scheduler, rule by rule, on the tables of an ODROID-XU3 (CPUs 0-3 are slow, 4-7 fast).
 
 use crate::common;
 use libloading::Library;

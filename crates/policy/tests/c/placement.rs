@@ -1,5 +1,4 @@
-//! The CPU on which the scheduler wakes a task: its own C is compiled, and called on the tables of hikey-6220, whose
-//! CPUs 0 to 3 and 4 to 7 share caches.
+//! The CPU on which the scheduler wakes a task, on the tables of hikey-6220 (CPUs 0 to 3 and 4 to 7 share caches).
 
 use crate::common;
 use libloading::{Library, Symbol};

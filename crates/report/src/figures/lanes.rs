@@ -132,7 +132,7 @@ pub(super) fn busy(machine: &Machine, run: &FirstRun) -> Vec<Lane> {
 }
 
 /// The lanes of frequency, one for each cpufreq policy. Without cpufreq, or with many policies, each cluster has a lane
-/// with its mean frequency.
+/// with its mean frequency. Where no frequency is known there is no lane.
 pub(super) fn frequency(machine: &Machine, run: &FirstRun) -> Vec<Lane> {
     let domains = match &machine.cpufreq {
         Some(cpufreq) if cpufreq.policies.len() <= MOST_CPU_LANES => &cpufreq.policies[..],

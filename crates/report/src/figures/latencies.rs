@@ -25,7 +25,7 @@ const MOST_LATENCIES: usize = 12;
 const CDF_POINTS: usize = 160;
 
 /// The distributions of the threads that are `judged`, and then of the threads that woke up most often under any
-/// policy.
+/// policy, among those that woke up more than once.
 pub(super) fn latencies(runs: &[&[Thread]], judged: &[String]) -> Vec<LatencyData> {
     let mut names: Vec<(&str, usize)> = Vec::new();
     for thread in runs.iter().flat_map(|threads| threads.iter()) {

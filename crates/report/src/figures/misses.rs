@@ -57,7 +57,8 @@ pub(super) fn view(open: &[usize], misses: &[Vec<MissFigure>]) -> Option<[f64; 2
     ])
 }
 
-/// The time in ms around the period of these schedulers that came closest to its deadline; `None` without periods.
+/// The time in ms around the period of these schedulers that came closest to its deadline, for its length; `None`
+/// without periods.
 pub(super) fn near_the_latest(open: &[usize], shown: &[Shown]) -> Option<[f64; 2]> {
     let periods = open.iter().flat_map(|&index| &shown[index].run.periods);
     let used = |period: &workload::Period| {
@@ -84,7 +85,7 @@ pub(super) fn miss_figure(machine: &Machine, miss: &MissedPeriod) -> MissFigure 
     }
 }
 
-/// The places in `order` of the threads with periods, sorted by the number of misses, most first.
+/// The places in `order` of the threads with periods, most misses first; at most [`MOST_PERIODIC`].
 pub(super) fn periodic_threads(shown: &[Shown], pooled: &[Pooled], order: &[String]) -> Vec<usize> {
     let mut missed: BTreeMap<usize, u64> = BTreeMap::new();
     for (shown, (threads, of)) in shown.iter().zip(pooled) {

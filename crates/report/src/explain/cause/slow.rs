@@ -210,7 +210,7 @@ pub fn left(machine: &Machine, response: &Response, chain: &Chain, reports: bool
     Some(reason.better(better.cpu).of(&loss))
 }
 
-/// The reason if the thread ran on a slow CPU, and all of `may`, the faster CPUs that it may use, were busy.
+/// The reason if the thread ran on a slow CPU while all of `may`, which are faster, were busy.
 fn fast_busy(facts: &Facts<'_>, cpu: usize, may: &[usize]) -> Reason {
     let mut others: Vec<Share> = Vec::new();
     for share in may.iter().flat_map(|&other| facts.ran(other)) {

@@ -49,7 +49,8 @@ fn reason(facts: &Facts<'_>) -> Reason {
         .unwrap_or_else(|| busy(facts, cpu, ahead))
 }
 
-/// The CPU for which the thread waited longest.
+/// The CPU for which the thread waited longest or, if no wait is known, the CPU that it lost or that a decision named
+/// first.
 fn awaited(facts: &Facts<'_>) -> Option<usize> {
     let mut waited: BTreeMap<usize, u64> = BTreeMap::new();
     for step in &facts.chain.steps {
@@ -100,7 +101,7 @@ fn never_dispatched(facts: &Facts<'_>) -> Option<Reason> {
     let ns = facts.chain.wait.ns();
     let idled = facts.idled(1, |cpu| facts.allowed.contains(cpu));
     let all: u64 = idled.iter().map(|idled| idled.ns).sum();
-    // The CPUs must have idled for at least a tenth of the wait.
+    // Together, the CPUs must have idled for at least a tenth of the wait.
     if all < ns / 10 {
         return None;
     }
@@ -411,7 +412,8 @@ fn by(said: Option<&Made>) -> Option<String> {
     said.map(|made| format!("{}: {}", made.what, made.why))
 }
 
-/// Says in words that the CPUs that the thread may use were busy, or idled for too short a time.
+/// Says in words that the CPUs that the thread may use were busy or idled for too short a time, or that there is only
+/// one.
 fn no_idle(facts: &Facts<'_>) -> String {
     let allowed = facts.idled(1, |cpu| facts.allowed.contains(cpu));
     let idle: u64 = allowed.iter().map(|idled| idled.ns).sum();

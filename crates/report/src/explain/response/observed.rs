@@ -253,7 +253,8 @@ impl<'a> Responses<'a> {
     }
 
     /// Computes the delay of `response`, which begins because the running thread `by` woke up its thread. The response
-    /// is delayed by the time that `by` has lost since its own wakeup, or since it last woke up the same thread.
+    /// is delayed by the time that `by` has lost since its own wakeup, or since it last woke up the same thread. Its
+    /// first wakeup of that thread passes its own delay on, too.
     fn inherits(&mut self, now: u64, response: &mut Response, by: i32) {
         if let Some(cpu) = self.cpus.iter().position(|cpu| cpu.task == Some(by)) {
             self.account(now, cpu);
