@@ -353,8 +353,8 @@ impl Experiment {
     }
 
     /// The experiment of this name that comes with Equipoise, or otherwise the experiment in the file of this name,
-    /// which has a slash or ends in `.toml`. `load` loads the published schedulers of columns with rows that match
-    /// `rows`.
+    /// which has a slash or ends in `.toml`, or is `-` for standard input. `load` loads the published schedulers of
+    /// columns with rows that match `rows`.
     pub fn find(name_or_path: &str, rows: Option<&Pattern>, load: Load<'_>) -> Result<Experiment> {
         if let Some((_, file, text)) = BUILTIN.iter().find(|(name, ..)| *name == name_or_path) {
             return Experiment::parse(file, text, rows, load);

@@ -147,8 +147,9 @@ impl Measure {
     }
 }
 
-/// The measures of `workload` on `machine`: its metrics in order, where the pooled metric of
-/// several threads that do the same work comes before the first of their metrics.
+/// The measures of `workload` on `machine`: its metrics in order, where the pooled metric of several threads that do
+/// the same work comes before the first of their metrics. The spread between the threads of a pooled or shared metric
+/// follows it, if the scheduler can influence the spread.
 pub fn measures(workload: &dyn Workload, machine: &Machine) -> Vec<Measure> {
     let metrics = metrics(workload, machine);
     let mut measures: Vec<Measure> = Vec::new();

@@ -116,8 +116,8 @@ impl Scheduler {
         })
     }
 
-    /// A warning for each deprecated feature that the scheduler uses. Equipoise's own schedulers use none, because they
-    /// run in all kernels.
+    /// The warnings about a scheduler in C ([`native::Object::warnings`]). There are none about Equipoise's own
+    /// schedulers.
     pub fn warnings(&self) -> Vec<String> {
         match &self.code {
             Code::Policy(..) => Vec::new(),

@@ -300,8 +300,8 @@ impl GoalVerdict {
         }
     }
 
-    /// The costs of `one` and of `other` in each run, for the same work. `None` if they have no measure in common, or
-    /// if the work is unknown, because some run completed no unit of it.
+    /// The costs of `one` and of `other` in each run; for the same work, if [`GoalVerdict::is_by_work`]. `None` if they
+    /// have no measure in common, or if the work is unknown, because some run completed no unit of it.
     fn costs(&self, one: usize, other: usize) -> Option<(Vec<f64>, Vec<f64>)> {
         let by_work = self.is_by_work(one, other);
         let [one, other] = [one, other].map(|index| &self.standings[index]);

@@ -146,7 +146,7 @@ impl Load {
         }
     }
 
-    /// Changes phases such that each lets time pass and, in a finite load, each thread ends early enough.
+    /// Changes phases such that each computes and, in a finite load, each thread ends early enough.
     fn fit(&mut self) {
         let endless = self.endless;
         for task in &mut self.tasks {

@@ -89,9 +89,9 @@ pub struct Victim {
 }
 
 impl Question<'_> {
-    /// The factor by which the scheduler does worse on `text` than its opponent, over `runs` runs;
-    /// `None` if the machine cannot run the load, the measure does not apply, the opponent is stopped, or the hunt is
-    /// over. `limit_s` is the shortest possible time.
+    /// The factor by which the scheduler does worse on `text` than its opponent, over `runs` runs; `None` if the
+    /// machine cannot run the load, the measure does not apply, the opponent is stopped, or the hunt is over.
+    /// [`STOPPED`] if the scheduler is stopped and its opponent is not. `limit_s` is the shortest possible time.
     pub fn factor(
         &self,
         ground: &Ground,

@@ -63,8 +63,8 @@ fn task<'a>(row: &Finding<'a>) -> Option<&'a str> {
         .map(|(task, _)| task)
 }
 
-/// The part of all CPU time that the threads of each row have, over all runs; equal parts if the threads of some row
-/// have none or are unknown.
+/// The part of the CPU time of all rows' threads that the threads of each row have, over all runs; equal parts if the
+/// threads of some row have none or are unknown.
 pub(super) fn weights(rows: &[&Finding<'_>], runs: &[&[Run]]) -> Vec<f64> {
     let is_of = |name: &str, task: &str| {
         let rest = name.strip_prefix(task);

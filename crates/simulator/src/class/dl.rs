@@ -399,8 +399,8 @@ impl Kernel<'_> {
     }
 
     /// `find_later_rq()`: the allowed CPU whose task has the latest deadline, or no deadline, if that is later than the
-    /// deadline of `task`. Among equals it prefers a CPU that is large enough or, if none is, the largest CPU; among
-    /// these, the task's last CPU, then an idle one.
+    /// deadline of `task` or, if that has passed, than a new one. Among equals it prefers a CPU that is large enough
+    /// or, if none is, the largest CPU; among these, the task's last CPU, then an idle one.
     fn find_later_rq(&self, task: TaskPtr) -> Option<usize> {
         let allowed = &task.abi.cpus_mask.get().and(&self.hotplug.online);
         let deadline = if task.dl.get().deadline > self.now() {
@@ -437,8 +437,8 @@ impl Kernel<'_> {
         self.find_later_rq(task).unwrap_or(prev)
     }
 
-    /// `pull_dl_task()`: pulls the waiting task with the earliest deadline, if that deadline is earlier than all
-    /// deadlines on `cpu`.
+    /// `pull_dl_task()`: pulls the waiting task with the earliest deadline that may run on `cpu`, if that deadline is
+    /// earlier than all deadlines on `cpu`.
     #[inline(never)]
     pub fn pull_dl(&mut self, cpu: usize) {
         let own = self.dl_urgency(cpu);

@@ -40,7 +40,7 @@ impl Kernel<'_> {
     }
 
     /// Accounts the running time of `task`, which stops running, and queues it if it is runnable: ahead of tasks of
-    /// equal priority if it was preempted, behind them if its slice is over.
+    /// equal priority if it was preempted, behind them if its slice is over or it yielded.
     #[inline(never)]
     pub fn put_prev_rt(&mut self, cpu: usize, task: TaskPtr) {
         self.update_curr(cpu, task);

@@ -178,7 +178,7 @@ impl Memory {
     }
 
     /// `code` takes `lock` for `hold` ns as soon as the lock is free for long enough, and fetches `lines` lines under
-    /// it from the previous holder. Returns the time until all of this is done, in ns.
+    /// it from the previous holder. Returns the time until `code` has the lock and the lines, in ns.
     #[inline]
     pub fn take(&self, lock: &mut Lock, code: Code, lines: u64, hold: u64) -> u64 {
         let Code { cpu, now, spent } = code;

@@ -91,7 +91,7 @@ impl Turbo {
         Some(pcu.looks(&self.rules, now))
     }
 
-    /// Ends an interval of `package`. Returns the end of the next interval, in ns; `None` while no core is active.
+    /// Ends an interval of `package`. Returns the end of the next interval, in ns; `None` if no core was active.
     /// [`Turbo::take_change`] returns the changes.
     pub fn interval_over(&mut self, package: usize, meters: &mut Meters, now: u64) -> Option<u64> {
         let pcu = &mut self.pcus[package];
@@ -136,7 +136,8 @@ impl Pcu {
         now + rules.interval_ns
     }
 
-    /// The power, in mW, that the package may draw from now on, after `ns` in which it used `pj`.
+    /// The power, in mW, that the package may draw from now on, after `ns` in which it used `pj`; `None` without a
+    /// limit.
     fn allowed_mw(&mut self, turbo: &machine::Turbo, ns: u64, pj: u128) -> Option<f64> {
         let limit = turbo.limit?;
         let most = i128::from(limit.mw) * i128::from(limit.window_ns) / 4;

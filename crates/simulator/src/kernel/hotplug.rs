@@ -206,9 +206,9 @@ impl Kernel<'_> {
     }
 
     /// `select_fallback_rq()`: an online CPU for `task`, instead of `cpu`: a CPU of the same node if the task may run
-    /// on one of that node's online CPUs. If none of the task's CPUs is online, the task may run everywhere from then
-    /// on, as in a system without a cpuset controller in use (`cpuset_cpus_allowed_fallback()`), and gets the first
-    /// CPU, whatever its node.
+    /// on one of that node's online CPUs, otherwise another of its CPUs. If none of the task's CPUs is online, the task
+    /// may run everywhere from then on, as in a system without a cpuset controller in use
+    /// (`cpuset_cpus_allowed_fallback()`), and gets the first CPU, whatever its node.
     pub fn fallback_cpu(&mut self, task: TaskPtr, cpu: usize) -> usize {
         let usable = task.abi.cpus_mask.get().and(&self.hotplug.online);
         let mut nodes = self.machine.nodes().iter();
