@@ -259,7 +259,7 @@ pub fn clang() -> Option<OsString> {
         .map(OsString::from)
 }
 
-/// The words of `command`. If all of `command` is the path of a file, it is one word.
+/// The words of `command`, or `cc` if there are none. If all of `command` is the path of a file, it is one word.
 fn words(command: OsString) -> Vec<OsString> {
     if PathBuf::from(&command).is_file() {
         return vec![command];

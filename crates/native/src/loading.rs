@@ -203,7 +203,7 @@ pub fn read_only(file: &ElfFile64<'_, Endianness>) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// Is the relocation the address of a place in the object or of a symbol?
+/// Is the relocation the address of a place in the object or of a symbol? Unknown architectures pass the check.
 fn is_plain(architecture: Architecture, flags: RelocationFlags) -> bool {
     let RelocationFlags::Elf { r_type } = flags else {
         return false;

@@ -7,8 +7,9 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// Makes one message of `said`, the compiler's output about `source`. Functions that the simulated kernel lacks come
-/// first, by name and line, in whatever form the compiler or the linker reported them.
+/// Makes one message of `said`, the compiler's output about `source`. If that names functions that the simulated kernel
+/// lacks, or missing headers, the message is about these alone, in whatever form the compiler or the linker reported
+/// them.
 pub fn explain(source: &str, said: &str) -> String {
     let said = &*with_places_of_use(&cage::text::lines(said));
     let mut told = HashSet::new();

@@ -70,7 +70,7 @@ pub fn write_own(sources: Option<&Path>, folder: &Path) -> Result<(), Error> {
     })
 }
 
-/// The object of the scheduler `name` for `kernel`. Each object is read only once.
+/// The object of the scheduler `name` for `kernel`, which is read only once.
 fn find(name: &str, kernel: Kernel, explains: bool) -> Result<&'static Object, Error> {
     static OBJECTS: Mutex<BTreeMap<(Own, Kernel), &'static Object>> = Mutex::new(BTreeMap::new());
     let (index, own) = Own::all()

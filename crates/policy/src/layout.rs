@@ -168,7 +168,8 @@ pub(crate) fn scales(machine: &Machine) -> bool {
     machine.governor_adds || machine.follows_requests()
 }
 
-/// The CPUs with the highest capacity, and the other CPUs, if any.
+/// The CPUs with the highest capacity, and the other CPUs, if any. Where Linux 6.12 ranks CPUs, all count as the
+/// former.
 fn fast_and_slow(machine: &Machine, linux: Linux) -> (CpuMask, Option<CpuMask>) {
     if linux == Linux::V6_12 && !machine.priorities.is_empty() {
         return (machine.all_cpus(), None);

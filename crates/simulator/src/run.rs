@@ -17,8 +17,8 @@ pub const MAX_INSTANT_EVENTS: u32 = 2_000_000;
 /// about 1 ms.
 const EVENTS_BETWEEN_LOOKS: u64 = 1 << 13;
 
-/// Runs the event loop until all tasks have exited, the time of the workload or of the limit is up,
-/// the run fails, or `stop` is set.
+/// Runs the event loop until all tasks but daemons have exited, the time of the workload or of the limit is up, the run
+/// fails, or `stop` is set.
 pub fn run(kernel: &mut Kernel<'_>, limit_ns: u64, stop: Option<&AtomicBool>) -> Result<(), Error> {
     let mut instant_events = 0;
     let mut events = 0u64;

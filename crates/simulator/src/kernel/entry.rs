@@ -374,9 +374,9 @@ impl Kernel<'_> {
         });
     }
 
-    /// Charges the running code for waking `waiter` and changing three lines of that task, one after another: the entry
-    /// on the task's stack in the list of waiters, its state, and its `pi_lock`. The last two are changed even if the
-    /// waiter is awake already (`try_to_wake_up()`).
+    /// Charges the running code, which wakes `waiter`, for changing three lines of that task, one after another: the
+    /// entry on the task's stack in the list of waiters, its state, and its `pi_lock`. The last two are changed even if
+    /// the waiter is awake already (`try_to_wake_up()`).
     pub fn fetch_waiter(&mut self, waiter: TaskPtr) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
             3 * memory.fetch_ns(waiter.cpu(), code.cpu)

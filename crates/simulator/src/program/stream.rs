@@ -48,7 +48,8 @@ impl Streams {
         (state.used, state.capacity)
     }
 
-    /// Puts bytes into the stream, whose readers then have to be woken, or queues the task for room.
+    /// Puts bytes into the stream, whose readers then have to be woken, or queues the task for room, unless the stream
+    /// could never hold the bytes.
     #[inline]
     pub fn put(&mut self, task: TaskPtr, stream: u32, bytes: u64) -> Transfer {
         let Stream {

@@ -119,7 +119,7 @@ impl Kernel<'_> {
     }
 
     /// Inserts `task`, which is on no queue, into `dsq`; if that is another CPU's local queue, moves the task to that
-    /// CPU (`dispatch_to_local_dsq()`).
+    /// CPU or, if it cannot run there, to the global queue (`dispatch_to_local_dsq()`).
     #[inline]
     fn move_to(&mut self, dsq: OnDsq, task: TaskPtr, flags: u64) {
         match dsq.cpu() {

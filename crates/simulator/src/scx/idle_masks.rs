@@ -260,7 +260,7 @@ impl IdleMasks {
     }
 
     /// `scx_select_cpu_dfl()` of Linux 6.12 for a task that may run on `allowed`: the CPU, and whether it is idle and
-    /// claimed.
+    /// claimed or, for a synchronous wakeup, is the waker's.
     pub fn select_cpu_dfl(
         &mut self,
         waker: &Waker,

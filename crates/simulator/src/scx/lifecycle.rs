@@ -171,9 +171,9 @@ impl Kernel<'_> {
     }
 
     /// Stops a scheduler that has stalled when the workload's time is over, even if that time is too short for the
-    /// watchdog. The scheduler has stalled if at the end a task has waited for at least half of the time, and none of
-    /// the CPUs that the task may use did more than little work. If one of these CPUs did other work, the run has
-    /// results, which include the waiting task.
+    /// watchdog. The scheduler has stalled if at the end a task in no limited group has waited for at least half of the
+    /// time, and none of the CPUs that the task may use did more than little work. If one of these CPUs did other work,
+    /// the run has results, which include the waiting task.
     pub fn check_dispatched(&mut self) {
         let ran = |task: &TaskPtr| task.abi.se.sum_exec_runtime.get() > 0;
         let now = self.now();
@@ -311,9 +311,9 @@ impl Kernel<'_> {
         tracepoints::cgroup_attach_task(self, task, to);
     }
 
-    /// `scx_ops_disable()`: dumps the scheduler's state if there was an error, then calls the exit ops of each task and
-    /// of the scheduler. If the run ends for a reason other than the scheduler's exit, the exit reason is that the
-    /// scheduler was unregistered.
+    /// `scx_ops_disable()`: dumps the scheduler's state if there was an error, then calls the exit ops of each control
+    /// group, of each task and of the scheduler. If the run ends for a reason other than the scheduler's exit, the exit
+    /// reason is that the scheduler was unregistered.
     pub fn disable_scheduler(&mut self) {
         let exit = self.scx.exit.take().unwrap_or(Exit {
             kind: abi::EXIT_UNREG,
