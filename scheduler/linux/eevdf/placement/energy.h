@@ -161,7 +161,10 @@ __noinline bool find_spare(struct task_struct *p __arg_trusted, struct eas_env *
 	return env->max_spare_cpu >= 0 || env->prev_spare >= 0;
 }
 
-/* The CPU where @p, last on @prev_cpu, costs the least energy; or @prev_cpu, if the task fits nowhere. */
+/*
+ * The CPU where @p, last on @prev_cpu, costs the least energy; or @prev_cpu, if the task fits nowhere or has no
+ * utilization, or the utilization of a CPU changes meanwhile.
+ */
 __noinline s32 find_energy_efficient_cpu(struct task_struct *p __arg_trusted, u32 prev_cpu)
 {
 	forget_origin(prev_cpu);

@@ -229,7 +229,7 @@ __noinline s32 find_idlest_cpu(struct task_struct *p __arg_trusted, u32 group, u
 	return idle >= 0 ? idle : idlest;
 }
 
-/* The highest level of @cpu with @sd_flag and a domain smaller than @weight, plus 1; 0 if there is none. */
+/* The number of levels of @cpu, from the lowest on, with @sd_flag and a domain smaller than @weight. */
 __noinline u32 level_below(u32 cpu, u32 sd_flag, u32 weight)
 {
 	forget_origin(cpu);
