@@ -7,7 +7,7 @@ use crate::description::UNKNOWN_CONFIGS;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The limit in bytes on the length of a header that is searched. A generated vmlinux.h is longer, but declares no
+/// The limit in bytes on the length of a file that is searched. A generated vmlinux.h is longer, but declares no
 /// configuration values.
 const LONGEST: u64 = 1 << 20;
 
@@ -85,8 +85,8 @@ impl Given {
         }
     }
 
-    /// A source that defines everything that is declared; `None` if nothing is declared. `all` includes kfuncs that the
-    /// scheduler's own headers may define.
+    /// A source that defines what is declared; `None` if there is nothing to define. Without `all`, it defines no kfuncs
+    /// if a source names a `common.bpf.h`, which may define them.
     pub fn source(&self, all: bool) -> Option<String> {
         let kfuncs = self.kfuncs && (all || !self.includes_common);
         if !kfuncs && self.configs.is_empty() {

@@ -45,7 +45,7 @@ impl Kernel {
         (major as u32) << 16 | (minor as u32) << 8
     }
 
-    /// Does this kernel have the feature called `name`, which not all kernels have?
+    /// Does this kernel have the feature called `name`? True for a name that is not in [`FEATURES`].
     pub fn has(self, name: &str) -> bool {
         find(name).is_none_or(|feature| feature.is_in(self))
     }

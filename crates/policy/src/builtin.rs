@@ -15,8 +15,8 @@ macro_rules! builtin {
     };
 }
 
-/// The name, file and text of each preset. A preset comes after the preset that it extends; today's Linux and our own
-/// policies come before the other designs.
+/// The name, file and text of each preset. A preset comes after the preset that it extends; EEVDF and our own policies
+/// come before the other designs.
 const BUILTIN: &[(&str, &str, &str)] = builtin![
     "eevdf",
     "eevdf-6.12",

@@ -19,7 +19,7 @@ pub struct Decision {
     pub numbers: &'static [(&'static str, Number)],
 }
 
-/// The kind of a decision about a task and a CPU.
+/// The kind of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum About {
     /// The task, which wakes up or is new, goes to the CPU.
