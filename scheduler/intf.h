@@ -27,8 +27,7 @@ struct machine {
 	__u64 tick_ns;
 	/* CPUs are numbered from 0 to nr_cpus - 1. */
 	__u32 nr_cpus;
-	/* Whether Linux's schedutil adds a margin, and the utilization by other classes and interrupts, to a
-	 * request. */
+	/* Whether Linux's schedutil adds a margin, and the use by other classes and interrupts, to requests. */
 	__u32 governor_adds;
 	/*
 	 * Whether CPUs differ in capacity. If so, there are two groups outside any domain: the CPUs with the
@@ -102,8 +101,10 @@ struct domain {
 struct group {
 	__u32 first;
 	__u32 weight;
-	/* The sum of the capacities of the group's CPUs: as last computed, and before other classes and interrupts
-	 * reduce it. */
+	/*
+	 * The sum of the capacities of the group's CPUs: as last computed, and before other classes and interrupts
+	 * reduce it.
+	 */
 	__u32 power;
 	__u32 power_orig;
 	/* The time in jiffies from which a CPU that runs out of work computes the capacity anew. */
@@ -153,8 +154,7 @@ struct cpu_levels {
 	__u32 fast;
 	/* The CPU's place in the firmware's ranking; tasks prefer CPUs with a higher value. */
 	__u32 priority;
-	/* The speed of the hardware thread while all threads of its core are busy, where 1024 is the speed of a
-	 * thread alone. */
+	/* The speed of the hardware thread with all threads of its core busy, in 1024ths of its speed alone. */
 	__u32 thread_speed;
 	/* The domain at each level, smallest span first, and the group of that domain that has the CPU. */
 	__u16 domain[MAX_LEVELS];

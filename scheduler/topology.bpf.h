@@ -39,8 +39,7 @@ static __always_inline struct cpu_levels *levels_of(u32 cpu)
 	return &cpu_levels[cpu & (MAX_CPUS - 1)];
 }
 
-/* The capacity of @cpu for fair tasks, which other classes and interrupts reduce (capacity.h), and its full
- * capacity. */
+/* The capacity of @cpu for fair tasks, less what other classes and interrupts use (capacity.h); and in full. */
 static __always_inline u32 power_of(u32 cpu)
 {
 	return levels_of(cpu)->power;

@@ -36,8 +36,7 @@ static __always_inline bool tracks_task_util(void)
 	return policy.frequency;
 }
 
-/* Updates @tu to @clock. Since the last update the task ran, or did not, on a CPU whose time counts @scale /
- * 1024. */
+/* Updates @tu to @clock; since the last update the task ran, or not, on a CPU whose time counts @scale / 1024. */
 static __always_inline void age_task_util(struct task_util *tu, u64 clock, bool running, u32 scale)
 {
 	if (update_pelt_scaled(&tu->avg, clock, true, running, scale))
@@ -80,8 +79,7 @@ static __always_inline void prepare_attach(u32 cpu)
 		update_cpu_util(cpu, bpf_ktime_get_ns());
 }
 
-/* attach_entity_load_avg(): includes the task's utilization in that of @cpu, and of no other CPU. From then on the
- * two decay in step. */
+/* attach_entity_load_avg(): counts the task's utilization in that of @cpu only; then the two decay in step. */
 static __always_inline void attach_task_util(struct task_util *tu, u32 cpu)
 {
 	struct cpu_util *util = cpu_util_of(cpu);

@@ -146,8 +146,7 @@ enum equipoise_cpuperf {
 };
 
 #ifndef __always_inline
-/* The attribute has underscores, because compile.rs may replace the name without underscores, which schedulers use.
- */
+/* Underscores, because compile.rs may replace the name without underscores, which schedulers use. */
 #define __always_inline inline __attribute__((__always_inline__))
 #endif
 /* The function is too long to be copied to each call site. */

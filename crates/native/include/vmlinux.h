@@ -10,7 +10,8 @@
 #ifndef __EQUIPOISE_VMLINUX_H
 #define __EQUIPOISE_VMLINUX_H
 
-/* Skips a generated vmlinux.h beside a scheduler, which has this guard and other types. given.rs handles the kfuncs
+/*
+ * Skips a generated vmlinux.h beside a scheduler, which has this guard and other types. given.rs handles the kfuncs
  * that it declares.
  */
 #ifndef __VMLINUX_H__
@@ -389,8 +390,10 @@ struct rq {
 #define PF_IDLE 0x00000002
 #define PF_FORKNOEXEC 0x00000040
 
-/* sched_ext's constants: include/linux/sched/ext.h and kernel/sched/ext.c of Linux 6.12, with the additions up
- * to 7.3. */
+/*
+ * sched_ext's constants: include/linux/sched/ext.h and kernel/sched/ext.c of Linux 6.12, with the additions up to
+ * 7.3.
+ */
 enum scx_public_consts {
 	SCX_OPS_NAME_LEN = 128,
 	SCX_SLICE_DFL = 20 * 1000000,

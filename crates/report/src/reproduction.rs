@@ -231,7 +231,7 @@ fn quality(reproduction: &Reproduction) -> Vec<String> {
     remarks
 }
 
-/// A chart of each row's averages, and a chart of its changes, if it has any.
+/// For each row and block a chart of the averages, and a chart of the changes, if there are any.
 fn charts(cells: &[lab::Cell<'_>]) -> Vec<Chart> {
     let charted = [Stat::Avg, Stat::Change];
     let averages = cells.iter().filter(|cell| charted.contains(&cell.stat));

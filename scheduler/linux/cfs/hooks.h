@@ -150,7 +150,8 @@ HOOK void hook_consider_queue(struct balance_env *env, u32 cpu);
 HOOK s32 hook_find_queue(const struct balance_env *env);
 /* Called when a CPU to pull from has been found. */
 HOOK void hook_pulls(const struct balance_env *env);
-/* No waiting task could be moved: should the running task move at once? The second hook is called when the running
+/*
+ * No waiting task could be moved: should the running task move at once? The second hook is called when the running
  * task has been requested.
  */
 HOOK bool hook_active_balance(const struct balance_env *env);

@@ -277,8 +277,10 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 	struct fair_rq *rq = rq_for_update(cpu);
 
 	rq->idle = idle;
-	/* A kick that came between ops.dispatch() and the idle task has no effect. Clear it, so that this CPU can
-	 * be asked again. */
+	/*
+	 * A kick that came between ops.dispatch() and the idle task has no effect. Clear it, so that this CPU can
+	 * be asked again.
+	 */
 	rq->nohz_balance_kick = false;
 	hook_update_idle(rq);
 	if (idle) {

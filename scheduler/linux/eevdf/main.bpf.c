@@ -24,8 +24,7 @@
 
 char _license[] SEC("license") = "GPL";
 
-/* Timers that stand for the tick's softirq and call rebalance_domains(), because a tick may not move tasks between
- * queues. */
+/* Timers call rebalance_domains() for the tick's softirq, because a tick may not move tasks between queues. */
 CPU_TIMERS(balance_timers);
 
 static int run_rebalance_domains(void *timers, int *key, struct scheduler_timer *timer)
@@ -167,7 +166,8 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 	resched_if_lazy(bpf_get_smp_processor_id());
 }
 
-/* Picks the next task of @cpu if groups have queues. Throttled queues and sleepers leave before @cpu may look for
+/*
+ * Picks the next task of @cpu if groups have queues. Throttled queues and sleepers leave before @cpu may look for
  * work elsewhere.
  */
 static __always_inline void dispatch_from_queues(u32 cpu, struct task_struct *prev, u64 now)
@@ -335,8 +335,10 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 
 	set_idle(cpu, idle, bpf_ktime_get_ns());
 	rq->last_group = 0;
-	/* A kick that came between ops.dispatch() and the idle task has no effect. Clear it, so that this CPU can
-	 * be asked again. */
+	/*
+	 * A kick that came between ops.dispatch() and the idle task has no effect. Clear it, so that this CPU can
+	 * be asked again.
+	 */
 	rq->nohz_kick = 0;
 	if (!idle)
 		return;

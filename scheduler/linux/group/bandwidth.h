@@ -21,15 +21,16 @@
 
 /* The time that a runqueue keeps (min_cfs_rq_runtime), in ns. */
 #define MIN_CFS_RQ_RUNTIME 1000000
-/* The delay, in ns, after which time that was given back is distributed, unless the period ends within the sum of
- * the two times. */
+/*
+ * The delay, in ns, after which time that was given back is distributed, unless the period ends within the sum of
+ * the two times.
+ */
 #define SLACK_PERIOD 5000000
 #define MIN_BANDWIDTH_EXPIRATION 2000000
 /* A quota that is more than all CPUs can use in a period, but so small that no sum overflows. */
 #define LARGEST_QUOTA (1ULL << 50)
 
-/* The timers of each group: one for the end of its period, and one for the distribution of time that was given
- * back. */
+/* The timers of each group: for the end of its period, and for distributing time that was given back. */
 #define GROUP_TIMERS(name)                             \
 	struct {                                       \
 		__uint(type, BPF_MAP_TYPE_ARRAY);      \
@@ -59,8 +60,7 @@ static __always_inline void start_group_timer(void *timers, u32 group, u64 delay
 		bpf_timer_start(&timer->timer, delay, 0);
 }
 
-/* Sets the end of the period to the first one after @now: hrtimer_forward_now(). Returns the number of periods that
- * have ended. */
+/* hrtimer_forward_now(): moves the end of the period beyond @now. Returns the number of periods that have ended. */
 static __always_inline u64 forward_period(struct fair_bandwidth *b, u64 now)
 {
 	u64 overrun;
@@ -161,8 +161,7 @@ __noinline bool account_hierarchy(u32 group, u32 cpu, u64 delta)
 	return throttled;
 }
 
-/* Takes time for @grq, or throttles it, when its first task wakes up, because tasks may not use time that the group
- * no longer has. */
+/* Takes time for @grq, or throttles it, when its first task wakes up: no task may use time that is gone. */
 static __always_inline void check_enqueue_throttle(u32 group, struct group_rq *grq, u32 cpu)
 {
 	if (!grq->h_curr && !grq->throttled)

@@ -37,8 +37,7 @@ static __always_inline u32 own_group(struct cgroup *cgrp)
 	return of && of->own ? of->group : 0;
 }
 
-/* A free group with a number above that of @parent, so that children come after their parents; 0 if there is
- * none. */
+/* A free group with a number above that of @parent, because children come after parents; 0 if there is none. */
 __noinline u32 find_free_group(u32 parent)
 {
 	u32 last = MAX_GROUP_RQS / nr_cpus();

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The ops of control groups, for a scheduler that defines what autogroup.bpf.h, and the files that it includes,
- * require. */
+/* The ops of control groups, for a scheduler that defines what autogroup.bpf.h and its includes require. */
 #ifndef __EQUIPOISE_GROUP_OPS_H
 #define __EQUIPOISE_GROUP_OPS_H
 

@@ -5,8 +5,10 @@
 
 #include "tree.h"
 
-/* The place where two tasks compete: the queue of @group, in which each is represented by itself (0) or by the
- * group below @group that it is in. */
+/*
+ * The place where two tasks compete: the queue of @group, in which each is represented by itself (0) or by the
+ * group below @group that it is in.
+ */
 struct matching {
 	u32 group;
 	u32 se;

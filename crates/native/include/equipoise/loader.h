@@ -65,8 +65,7 @@ static inline bool loader_online(u32 cpu)
 		if (!loader_online(cpu)) {                   \
 		} else
 
-/* The place of @cpu in the topology. Cores, last-level caches and nodes are each numbered machine-wide from 0 on.
- */
+/* The place of @cpu in the topology. Cores, last-level caches and nodes are numbered machine-wide from 0 on. */
 static inline struct scx_cid_topo loader_topology(u32 cpu)
 {
 	struct scx_cid_topo place;

@@ -79,8 +79,10 @@ static inline void scx_bpf_dsq_reenq(u64 dsq_id, u64 reenq_flags)
 		scx_bpf_error("kernel too old to reenqueue foreign local or user DSQs");
 }
 
-/* Returns the number of tasks on Linux 6.12, else 0. Schedulers compiled for all kernels call 6.12's kfunc, which
- * still exists in later kernels. */
+/*
+ * Returns the number of tasks on Linux 6.12, else 0. Schedulers compiled for all kernels call 6.12's kfunc, which
+ * still exists in later kernels.
+ */
 static inline u32 scx_bpf_reenqueue_local(void)
 {
 	if (!EQUIPOISE_COMPILED_FOR || !bpf_ksym_exists(scx_bpf_dsq_reenq))

@@ -15,8 +15,7 @@
 		___object;                                          \
 	})
 
-/* Both kinds of node begin with the address of the next node, and both kinds of head with the address of the first.
- */
+/* Both kinds of node begin with the address of the next node, both kinds of head with that of the first. */
 struct __equipoise_link {
 	struct __equipoise_link *next;
 };

@@ -162,7 +162,8 @@ static __always_inline void grow_interval(struct domain_state *ds, const struct 
 		ds->balance_interval *= 2;
 }
 
-/* Decides, because nothing could be moved from src_cpu, whether a task should be pushed, and when the next attempt
+/*
+ * Decides, because nothing could be moved from src_cpu, whether a task should be pushed, and when the next attempt
  * is due.
  */
 static __always_inline void balance_failed(struct balance_env *env)

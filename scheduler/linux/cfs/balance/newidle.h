@@ -81,8 +81,9 @@ static __always_inline void idle_balance(u32 cpu, u64 now)
 	hook_idle_balance(cpu, wanted, now);
 }
 
-/* Updates the average idle time of @rq, on which a task wakes up, by an eighth of its difference from the last idle
- * time.
+/*
+ * Moves the average idle time of @rq, on which a task wakes up, an eighth of the way to the last idle time; a last
+ * idle time beyond the limit makes the average the limit.
  */
 static __always_inline void update_avg_idle(struct fair_rq *rq, u64 now)
 {

@@ -33,8 +33,10 @@ static __always_inline u64 sched_slice(u64 nr_running, u64 load, u32 weight)
 	return load ? sched_period(nr_running) * weight / load : 0;
 }
 
-/* sched_slice() of an entity of @weight in the queue of @group on @cpu, among @nr_running entities with a total
- * weight of @load. The slice is a part of the slices of the groups above. */
+/*
+ * sched_slice() of an entity of @weight in the queue of @group on @cpu, among @nr_running entities with a total
+ * weight of @load. The slice is a part of the slices of the groups above.
+ */
 __noinline u64 sched_slice_in(u32 group, u32 cpu, u64 nr_running, u64 load, u32 weight)
 {
 	u64 slice;

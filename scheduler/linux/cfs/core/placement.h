@@ -14,7 +14,8 @@ struct waking {
 	bool sync;
 };
 
-/* The change of the load of @cpu if @load comes to @group on that CPU, and @moved to the group as a whole:
+/*
+ * The change of the load of @cpu if @load comes to @group on that CPU, and @moved to the group as a whole:
  * effective_load().
  */
 static __always_inline s64 load_change(u32 group, u32 cpu, s64 load, s64 moved)
@@ -210,8 +211,10 @@ __noinline s32 find_idlest_group(struct task_struct *p __arg_trusted, u32 cpu, u
 	return 100 * this_load < imbalance * min_load ? -1 : idlest;
 }
 
-/* The CPU with the least load among those of @group that @p may use, or @this_cpu if its load is equal; -1 if there
- * is none. */
+/*
+ * The CPU with the least load among those of @group that @p may use, or @this_cpu if its load is equal; -1 if there
+ * is none.
+ */
 __noinline s32 find_idlest_cpu(struct task_struct *p __arg_trusted, u32 group, u32 this_cpu)
 {
 	const struct group *sg = group_at(group);

@@ -59,8 +59,7 @@ struct fair_rq {
 
 	/* The number of runnable fair tasks, waiting and running: the kernel's cfs_rq->nr_running. */
 	u32 nr_running;
-	/* The number of these tasks that are in groups, and the number of entities of groups in the root's
-	 * queue. */
+	/* The number of these tasks that are in groups, and of the groups' entities in the root's queue. */
 	u32 group_tasks;
 	u32 group_entities;
 	/* Whether the idle task has the CPU. */

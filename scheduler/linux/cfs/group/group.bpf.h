@@ -33,8 +33,7 @@ struct group_rq {
 	u32 h_nr_running;
 	/* Whether a task below the queue runs. */
 	bool h_curr;
-	/* The loads of the queue's entities: the load of the runnable entities, and the load of the sleeping ones,
-	 * which decays. */
+	/* The load of the queue's runnable entities, and of its sleeping ones, which decays. */
 	u64 runnable_load_avg;
 	u64 blocked_load_avg;
 	/* The time until which the load of sleeping entities has decayed, in periods. */
@@ -55,8 +54,10 @@ struct group_rq {
 	/* The period in which the entity went to sleep. */
 	u64 decay_count;
 
-	/* cpu.max (../../group/bandwidth.h): the rest of the time that the queue has taken, in ns, and its period;
-	 * if the queue is throttled, the number of that throttling in the group. */
+	/*
+	 * cpu.max (../../group/bandwidth.h): the rest of the time that the queue has taken, in ns, and its period;
+	 * if the queue is throttled, the number of that throttling in the group.
+	 */
 	s64 runtime_remaining;
 	u64 throttled;
 	u32 runtime_seq;

@@ -21,8 +21,10 @@ static __always_inline u64 later_vruntime(u64 a, u64 b)
 	return time_before(a, b) ? b : a;
 }
 
-/* Counts @tasks more in the queue of @group, or fewer if @tasks is negative. Returns false if no queue above counts
- * them, because this queue is the root's or is throttled. */
+/*
+ * Counts @tasks more in the queue of @group, or fewer if @tasks is negative. Returns false if no queue above counts
+ * them, because this queue is the root's or is throttled.
+ */
 static __always_inline bool count_in_queue(u32 group, u32 cpu, s32 tasks)
 {
 	struct fair_rq *rq;
@@ -102,8 +104,10 @@ static __always_inline void enqueue_group_entity(u32 group, struct group_rq *grq
 		first_queued(parent, cpu, now);
 }
 
-/* Counts @tasks that have come to the queue of @group on @cpu, which is not throttled. Returns true if they count
- * on the CPU. */
+/*
+ * Counts @tasks that have come to the queue of @group on @cpu, which is not throttled. Returns true if they count
+ * on the CPU.
+ */
 __noinline bool enqueue_above(u32 group, u32 cpu, s32 tasks, u64 now)
 {
 	for (;;) {
@@ -121,7 +125,8 @@ __noinline bool enqueue_above(u32 group, u32 cpu, s32 tasks, u64 now)
 	}
 }
 
-/* No longer counts @tasks that have left the queue of @group on @cpu. The entities of empty queues leave, too, and
+/*
+ * No longer counts @tasks that have left the queue of @group on @cpu. The entities of empty queues leave, too, and
  * so does the entity of a @throttled queue.
  */
 __noinline bool dequeue_above(u32 group, u32 cpu, s32 tasks, bool throttled, u64 now)
@@ -191,8 +196,7 @@ static __always_inline void unthrottle_queue(u32 group, u32 cpu, u64 now)
 		enqueue_above(group, cpu, grq->h_nr_running, now);
 }
 
-/* Throttles the queue of @group, and those above it, on @cpu, if they have used up their time:
- * put_prev_entity(). */
+/* put_prev_entity(): throttles the queue of @group, and those above it, on @cpu, if their time is used up. */
 __noinline bool throttle_prev_groups(u32 group, u32 cpu, u64 now)
 {
 	for (; group; group = group_parent(group)) {

@@ -63,8 +63,10 @@ static __always_inline void update_tg_runnable(struct fair_group *tg, struct gro
 	grq->tg_runnable_contrib += contrib;
 }
 
-/* The load of the entity of @grq: its part of the group's load times the group's weight, and less if the group has
- * runnable tasks only at times (__update_group_entity_contrib()). */
+/*
+ * The load of the entity of @grq: its part of the group's load times the group's weight, and less if the group has
+ * runnable tasks only at times (__update_group_entity_contrib()).
+ */
 static __always_inline u64 group_contrib(const struct fair_group *tg, const struct group_rq *grq)
 {
 	s64 load = READ_ONCE(tg->load_avg), runnable = READ_ONCE(tg->runnable_avg);

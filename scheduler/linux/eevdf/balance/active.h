@@ -31,8 +31,7 @@ static __always_inline bool request_push(const struct balance_env *env)
 	return true;
 }
 
-/* Moves @p, at which @it points and which waits on another CPU, to @cpu. Returns false if @p no longer waits
- * there. */
+/* Moves @p, at which @it points and which waits elsewhere, to @cpu. Returns false if @p no longer waits. */
 static __always_inline bool move_queued_task(struct bpf_iter_scx_dsq *it, struct task_struct *p,
 					     struct fair_entity *se, u32 cpu)
 {

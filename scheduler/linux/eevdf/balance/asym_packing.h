@@ -8,8 +8,7 @@
 
 #include "balance_env.bpf.h"
 
-/* Do priorities count for @cpu in @sd? Between cores, priorities count only if the core of @cpu has no other
- * task. */
+/* Do priorities count for @cpu in @sd? Between cores, only if the core of @cpu has no other task. */
 static __always_inline bool sched_use_asym_prio(const struct domain *sd, u32 cpu)
 {
 	return sd->flags & SD_ASYM_PACKING && (sd->flags & SD_SHARE_CPUPOWER || is_core_idle(cpu));

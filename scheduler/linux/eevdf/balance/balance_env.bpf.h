@@ -72,8 +72,7 @@ struct balance_env {
 	struct group_stats local;
 	struct group_stats busiest;
 	struct group_stats sgs;
-	/* The sums over the domain, and its average load (total_load relative to total_capacity) where it is
-	 * needed. */
+	/* The sums over the domain, and total_load relative to total_capacity where that is needed. */
 	u64 total_load;
 	u64 total_capacity;
 	u64 avg_load;

@@ -43,8 +43,7 @@ static __always_inline void fill_spare(struct balance_env *env)
 		env->imbalance = local->group_capacity > local->group_util
 					 ? local->group_capacity - local->group_util
 					 : 0;
-		/* The busiest group may be full of other classes' work, while the local one still has an idle
-		 * CPU. */
+		/* Other classes' work may fill the busiest group, while the local one has an idle CPU. */
 		if (is_idle_balance(env) && !env->imbalance) {
 			env->migration_type = MIGRATE_TASK;
 			env->imbalance = 1;

@@ -155,8 +155,9 @@ static __always_inline void idle_balance(u32 cpu, u64 now)
 	nohz_newidle_balance(cpu, now);
 }
 
-/* Updates the average idle time of @rq, on which a task wakes up, by an eighth of its difference from the last idle
- * time.
+/*
+ * Moves the average idle time of @rq, on which a task wakes up, an eighth of the way to the last idle time, up to a
+ * limit.
  */
 static __always_inline void update_avg_idle(struct fair_rq *rq, u64 now)
 {

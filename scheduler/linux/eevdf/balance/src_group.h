@@ -237,8 +237,10 @@ static __always_inline bool is_imbalanced(struct balance_env *env)
 	return busiest->sum_h_nr_running != 1;
 }
 
-/* Finds the busiest group of the domain if there is an imbalance, and sets env->imbalance to the amount that should
- * move. Returns -1 if there is no imbalance. */
+/*
+ * Finds the busiest group of the domain if there is an imbalance, and sets env->imbalance to the amount that should
+ * move. Returns -1 if there is no imbalance.
+ */
 __noinline s32 find_busiest_group(struct balance_env *env __arg_nonnull)
 {
 	env->imbalance = 0;
@@ -284,8 +286,7 @@ __noinline bool consider_queue(struct balance_env *env __arg_nonnull, u32 cpu)
 
 	if (excluded(env, cpu) || !nr_running)
 		return false;
-	/* A lone task stays on a CPU whose capacity is not smaller, unless that CPU shares its core with another
-	 * task. */
+	/* A lone task moves only to a CPU of larger capacity, or off a core that it shares. */
 	if (env_domain(env)->flags & SD_ASYM_CPUCAPACITY && nr_running == 1 &&
 	    !(policy.asym_smt && !is_core_idle(cpu)) && !capacity_greater(power_of(env->dst_cpu), power_of(cpu)))
 		return false;

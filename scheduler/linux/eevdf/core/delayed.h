@@ -148,8 +148,7 @@ static __always_inline void sync_entity_load_avg(struct fair_entity *se)
 		update_sleeper_load_avg(se, avg_of(rq_of(se->cpu), se->group, se->cpu)->last_update_time);
 }
 
-/* Decays the averages of @se, which has left its CPU, for the time in which that CPU idled and did not update its
- * averages. */
+/* Decays the averages of @se, which has left its CPU, for the time in which that CPU idled without updates. */
 static __always_inline void migrate_se_pelt_lag(struct fair_entity *se, u64 now)
 {
 	if (rq_of(se->cpu)->idle)

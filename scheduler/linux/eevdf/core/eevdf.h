@@ -317,8 +317,10 @@ static __always_inline void enqueue_entity(struct fair_entity *se, u32 cpu, u64 
 	joined_queue(se);
 }
 
-/* Takes @se, which is no longer runnable, off its runqueue. If it only goes to sleep (@sleeps), and has had more
- * than its share, it still counts. */
+/*
+ * Takes @se, which is no longer runnable, off its runqueue. If it only goes to sleep (@sleeps), and has had more
+ * than its share, it still counts.
+ */
 static __always_inline void dequeue_entity(struct fair_entity *se, bool sleeps, u64 now)
 {
 	struct fair_rq *rq = rq_of(se->cpu);

@@ -7,8 +7,7 @@
 
 /* The kernel's sched_entity. While a task runs, its vruntime and deadline are in the runqueue's curr. */
 struct fair_entity {
-	/* Protects the CPU on which the entity counts, and its weight there, because other CPUs may move the
-	 * entity. */
+	/* Protects the entity's CPU, and its weight there, because other CPUs may move the entity. */
 	struct bpf_spin_lock lock;
 	/* The CPU on which the entity counts, or last counted. */
 	u32 cpu;
@@ -18,8 +17,7 @@ struct fair_entity {
 	/* The slice that the entity requests, in ns, and whether that is not the default one. */
 	u64 slice;
 	bool custom_slice;
-	/* The lag, in vruntime, when the entity last stopped being runnable: the distance by which it was below the
-	 * average. */
+	/* How far the entity was below the average vruntime when it last stopped being runnable. */
 	s64 vlag;
 	/* The time when the entity last ran, in ns of clock_task; 0 if it has been moved since. */
 	u64 exec_start;
@@ -55,8 +53,10 @@ struct fair_entity {
 	s32 pid;
 	/* Whether the averages have changed since the estimate was updated. */
 	bool util_changed;
-	/* The estimated utilization, where 1024 is the largest CPU: the utilization at the end of the last
-	 * activations, which falls slowly. */
+	/*
+	 * The estimated utilization, where 1024 is the largest CPU: the utilization at the end of the last
+	 * activations, which falls slowly.
+	 */
 	u32 util_est;
 	/*
 	 * The task that this task woke last, the number of times that the woken task has changed lately, and the

@@ -19,8 +19,10 @@ struct load_avg {
 	u64 load_sum;
 	u64 runnable_sum;
 	u64 util_sum;
-	/* The weight times the share of the time in which the task was runnable; the averages of runnable tasks and
-	 * of utilization, where 1024 is all the time. */
+	/*
+	 * The weight times the share of the time in which the task was runnable; the averages of runnable tasks and
+	 * of utilization, where 1024 is all the time.
+	 */
 	u64 load_avg;
 	u64 runnable_avg;
 	u64 util_avg;

@@ -93,7 +93,8 @@ struct eevdf_queue {
 	u32 moves_done;
 	/* The weighted average of vruntime (V) when it was last computed. */
 	u64 zero_vruntime;
-	/* The number of entities, and of those that request a slice other than the default. For each slice_class(),
+	/*
+	 * The number of entities, and of those that request a slice other than the default. For each slice_class(),
 	 * the number of the latter, and the last such slice, in ns.
 	 */
 	u32 nr;
@@ -123,8 +124,7 @@ struct fair_rq {
 	 */
 	u32 nr_running;
 	u32 nr_idle_policy;
-	/* The number of sleepers among these tasks, their slots, and their smallest vruntime, or a lower bound of
-	 * it. */
+	/* The sleepers among these tasks: number, slots, and smallest vruntime or a lower bound of it. */
 	u32 nr_delayed;
 	u64 delayed_mask;
 	u32 delayed_next;
@@ -185,8 +185,7 @@ struct fair_rq {
 	u32 push_cpu;
 	/* The work that this CPU is asked to do for all idle CPUs: NOHZ_*_KICK. */
 	u32 nohz_kick;
-	/* Whether the CPU is idle and has averages that still decay; and the time of their last update, in
-	 * jiffies. */
+	/* Whether the idle CPU's averages still decay, and the time of their last update, in jiffies. */
 	bool has_blocked_load;
 	u64 last_blocked_load_update;
 	/* The running task, if it is to move to exec_cpu because it starts another program. */
@@ -218,8 +217,10 @@ struct llc llcs[MAX_CPUS];
 
 /* State of the machine as a whole (root_domain). */
 struct whole_machine {
-	/* Whether any CPU has more than one task, or a task that does not fit it; and, where placement by energy is
-	 * possible, whether any CPU is overutilized. */
+	/*
+	 * Whether any CPU has more than one task, or a task that does not fit it; and, where placement by energy is
+	 * possible, whether any CPU is overutilized.
+	 */
 	bool overloaded;
 	bool overutilized;
 };
@@ -298,8 +299,10 @@ static __always_inline u32 slice_class(u64 slice)
 	return class & (SLICE_CLASSES - 1);
 }
 
-/* Counts an entity that requests @slice, its own (@custom) or the default one, and that joins @queue or leaves it
- * (@by is 1 or -1). */
+/*
+ * Counts an entity that requests @slice, its own (@custom) or the default one, and that joins @queue or leaves it
+ * (@by is 1 or -1).
+ */
 static __always_inline void count_slice(struct eevdf_queue *queue, bool custom, u64 slice, s32 by)
 {
 	u32 class;
@@ -362,8 +365,10 @@ static __always_inline u64 cpu_runnable(u32 cpu)
 	return not_negative(READ_ONCE(rq_of(cpu)->avg.runnable_avg));
 }
 
-/* The utilization of @cpu by fair tasks or, if larger, the estimate from their last activations, where 1024 is the
- * largest CPU: cpu_util_cfs(). */
+/*
+ * The utilization of @cpu by fair tasks or, if larger, the estimate from their last activations, where 1024 is the
+ * largest CPU: cpu_util_cfs().
+ */
 static __always_inline u64 cpu_fair_util(u32 cpu)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -374,8 +379,10 @@ static __always_inline u64 cpu_fair_util(u32 cpu)
 	return util < capacity ? util : capacity;
 }
 
-/* cpu_fair_util() or, if larger, the utilization that tasks would have if they did not have to wait:
- * cpu_util_cfs_boost(). */
+/*
+ * cpu_fair_util() or, if larger, the utilization that tasks would have if they did not have to wait:
+ * cpu_util_cfs_boost().
+ */
 static __always_inline u64 cpu_fair_util_boost(u32 cpu)
 {
 	u64 util = cpu_fair_util(cpu), runnable = cpu_runnable(cpu), capacity = power_orig_of(cpu);

@@ -127,8 +127,7 @@ static __always_inline void update_entity_load_avg(struct fair_entity *se, u64 c
 	se->util_changed = true;
 }
 
-/* The time to which the averages of @se, which sleeps, have to decay, although an idle CPU does not update its
- * own. */
+/* The time to which the averages of sleeping @se have to decay; an idle CPU does not update its own. */
 static __always_inline u64 sleepers_clock(const struct fair_entity *se, u64 now)
 {
 	struct fair_rq *rq = rq_of(se->cpu);

@@ -25,8 +25,7 @@ static __always_inline bool wakeup_is_best(struct fair_rq *rq, const struct fair
 	}
 	/* A task with a shorter request need not wait for the end of the slice. */
 	if (se->slice < curr->slice) {
-		/* Linux 6.12 preempts only if the task would also be picked without the protection
-		 * (do_preempt_short()). */
+		/* In 6.12 it must also be the pick without the protection (do_preempt_short()). */
 		if (policy.min_slice_protection)
 			return true;
 		if (time_before(se->deadline, curr->deadline) || !eligible(avg, curr->vruntime))
@@ -71,8 +70,10 @@ static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, const struc
 	if (group_queues())
 		return preempts_in_queues(rq, p, se);
 	if (!curr_idle || idle) {
-		/* Batch and idle tasks wait for the end of the running task's slice. In Linux 7.3, new tasks do,
-		 * too, unless their own slice is shorter. */
+		/*
+		 * Batch and idle tasks wait for the end of the running task's slice. In Linux 7.3, new tasks do,
+		 * too, unless their own slice is shorter.
+		 */
 		if (curr_idle != idle || p->policy == SCHED_BATCH || idle ||
 		    (se->is_new && !shorter && !policy.fork_preempts) ||
 		    !wakeup_is_best(rq, se, avg_vruntime(&rq->queue))) {

@@ -23,8 +23,7 @@
 #include "../../group/tree.h"
 
 struct group_rq {
-	/* The queue of the group's tasks and child groups. Since Linux 7.3 only its weights and numbers are
-	 * used. */
+	/* The queue of the group's tasks and child groups; since Linux 7.3 only its weights and numbers count. */
 	struct eevdf_queue queue;
 	/*
 	 * The number of queued tasks below the group, how many of them are runnable, and how many are SCHED_IDLE or
@@ -48,16 +47,17 @@ struct group_rq {
 	u64 h_load;
 	u64 last_h_load_update;
 
-	/* The entity in the queue of the group above. Since Linux 7.3 the entity has a weight and averages, but
-	 * does not compete. */
+	/* The entity in the queue above; since Linux 7.3 it has a weight and averages, but does not compete. */
 	struct fair_entity se;
 	/* The number of runnable tasks below the group, as of the last update of the averages. */
 	u32 runnable_weight;
 	/* The vruntime until which no other entity preempts this one. */
 	u64 vprot;
 
-	/* For cpu.max: the rest of the time that the runqueue has taken, in ns; and, if it is throttled, the number
-	 * of that throttling in the group, otherwise 0. */
+	/*
+	 * For cpu.max: the rest of the time that the runqueue has taken, in ns; and, if it is throttled, the number
+	 * of that throttling in the group, otherwise 0.
+	 */
 	s64 runtime_remaining;
 	u64 throttled;
 	/* The period in which that time was taken (bandwidth.h). */

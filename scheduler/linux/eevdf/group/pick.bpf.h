@@ -9,8 +9,7 @@
 
 #include "../core/eevdf.h"
 
-/* The dispatch queues of @cpu: one of the eligible tasks, and one of the others. With queues of groups, the first
- * one has all tasks. */
+/* The dispatch queues of @cpu: eligible tasks, and the others. With queues of groups, the first one has all. */
 static __always_inline u64 eligible_dsq(u32 cpu)
 {
 	return cpu;
@@ -205,7 +204,8 @@ static __noinline bool start_from_queues(u32 cpu, struct task_struct *prev)
 	return true;
 }
 
-/* Does the waking task @p with @se get the CPU from the running task? Both compete in the queue of the group
+/*
+ * Does the waking task @p with @se get the CPU from the running task? Both compete in the queue of the group
  * @level_of, in which the groups @child and @runs represent them; 0 is the task itself.
  */
 static __always_inline bool preempts_at(struct fair_rq *rq, const struct task_struct *p,

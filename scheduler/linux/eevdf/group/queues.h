@@ -45,8 +45,10 @@ static __always_inline void count_on_cpu(u32 cpu, struct h_counts tasks)
 		rq->next_balance = 0;
 }
 
-/* Counts @tasks more in the queue of @group, or fewer if @tasks is negative. Returns false if no queue above counts
- * them, because this queue is the root's or is throttled. */
+/*
+ * Counts @tasks more in the queue of @group, or fewer if @tasks is negative. Returns false if no queue above counts
+ * them, because this queue is the root's or is throttled.
+ */
 static __always_inline bool count_in_queue(u32 group, u32 cpu, struct h_counts *tasks)
 {
 	if (!group) {
@@ -64,8 +66,7 @@ static __always_inline void dequeue_group_entity(u32 group, struct group_rq *grq
 	struct eevdf_queue *queue = queue_of(parent, cpu);
 
 	grq->se.vlag = entity_lag(queue, avg_vruntime(queue), &grq->se);
-	/* The entity has left because it had no tasks, so it takes no credit along
-	 * (finish_delayed_dequeue_entity()). */
+	/* An entity that left because it had no tasks takes no credit (finish_delayed_dequeue_entity()). */
 	if (grq->se.delayed && grq->se.vlag > 0)
 		grq->se.vlag = 0;
 	grq->se.delayed = grq->se.on_rq = false;
@@ -141,8 +142,10 @@ static __always_inline void switch_pelt_clocks(u32 top, u32 cpu)
 	}
 }
 
-/* Throttles the queue of @group on @cpu, which has used up its time, unless it gets some more. Returns true if the
- * queue is throttled; it has then left the queue above. */
+/*
+ * Throttles the queue of @group on @cpu, which has used up its time, unless it gets some more. Returns true if the
+ * queue is throttled; it has then left the queue above.
+ */
 __noinline bool throttle_queue(u32 group, u32 cpu)
 {
 	struct group_rq *grq = group_rq_at(group, cpu);
@@ -158,8 +161,10 @@ __noinline bool throttle_queue(u32 group, u32 cpu)
 	return true;
 }
 
-/* Throttles the queue of @group on @cpu, if its time is used up, before a pick from it: check_cfs_rq_runtime().
- * Returns true if the queue is throttled. */
+/*
+ * Throttles the queue of @group on @cpu, if its time is used up, before a pick from it: check_cfs_rq_runtime().
+ * Returns true if the queue is throttled.
+ */
 static __always_inline bool check_cfs_rq_runtime(u32 group, u32 cpu)
 {
 	const struct group_rq *grq = group_rq_at(group, cpu);
@@ -323,7 +328,8 @@ __noinline bool set_next_groups(u32 group, u32 cpu, u32 last)
 	return true;
 }
 
-/* Lets queues that have used up their time leave after the task that ran, in @group, has left @cpu
+/*
+ * Lets queues that have used up their time leave after the task that ran, in @group, has left @cpu
  * (put_prev_entity()).
  */
 __noinline bool throttle_prev_groups(u32 group, u32 cpu)

@@ -123,7 +123,8 @@ static __always_inline void update_cfs_group(u32 group, struct group_rq *grq, u3
 		reweight_group_entity(group, grq, cpu, calc_group_shares(fair_group_at(group), grq));
 }
 
-/* @weight times @own, divided by the weight of the runqueue of @group or, at the root, by that of nice level 0:
+/*
+ * @weight times @own, divided by the weight of the runqueue of @group or, at the root, by that of nice level 0:
  * __calc_prop_weight().
  */
 static __always_inline u64 calc_prop_weight(u32 group, u32 cpu, u64 own, u64 weight)

@@ -191,7 +191,7 @@ __noinline s32 select_idle_capacity(struct task_struct *p __arg_trusted, u32 tar
 	return best;
 }
 
-/* Does a task of @util fit @cpu, on heterogeneous CPUs? */
+/* Does a task of @util fit @cpu, with policy.asym_smt on an idle core? On homogeneous CPUs it always does. */
 static __always_inline bool asym_fits_cpu(u64 util, u32 cpu)
 {
 	return !machine.asymmetric || ((!policy.asym_smt || is_core_idle(cpu)) && util_fits_cpu(util, cpu));

@@ -34,8 +34,10 @@ static __always_inline bool hmp_pull_expected(const struct fair_rq *rq)
 	return rq->design.hmp.wake_for_idle_pull;
 }
 
-/* Clears a request whose kick came between ops.dispatch() and the idle task, and so had no effect, so that this CPU
- * can be asked again. */
+/*
+ * Clears a request whose kick came between ops.dispatch() and the idle task, and so had no effect, so that this CPU
+ * can be asked again.
+ */
 static __always_inline void hmp_update_idle(struct fair_rq *rq)
 {
 	rq->design.hmp.wake_for_idle_pull = false;
@@ -197,8 +199,10 @@ __noinline s32 hmp_best_little_cpu(struct task_struct *p __arg_trusted, u32 prev
 	return found;
 }
 
-/* hmp_down_migration(), at a wakeup: the slow CPU to which the task goes, from a fast CPU or another slow one; -1
- * if the task does not go to a slow CPU. */
+/*
+ * hmp_down_migration(), at a wakeup: the slow CPU to which the task goes, from a fast CPU or another slow one; -1
+ * if the task does not go to a slow CPU.
+ */
 __noinline s32 hmp_wake_down(struct task_struct *p __arg_trusted, u32 prev_cpu, u64 now)
 {
 	struct fair_entity *se = entity_of(p);
@@ -296,8 +300,7 @@ static __always_inline bool hmp_offer_up(u32 cpu, u64 now)
 	return true;
 }
 
-/* If all fast CPUs are busy and the fast CPU @cpu has too many tasks, moves one of these tasks to an idle slow CPU.
- */
+/* If all fast CPUs are busy and fast @cpu has too many tasks, moves one of these to an idle slow CPU. */
 static __always_inline void hmp_offload_down(u32 cpu, u64 now)
 {
 	struct candidate *best = &this_candidates()->first;

@@ -54,8 +54,7 @@ static __always_inline void update_hperf_clock(u64 nr_fast, u64 nr_slow, u64 loa
 	hperf_clock.updated = now;
 }
 
-/* The distance by which @vruntime, over all CPUs, is ahead of the clock, in ns, limited to a latency in both
- * directions. */
+/* How far @vruntime, over all CPUs, is ahead of the clock, in ns, limited to a latency in both directions. */
 static __always_inline s64 hperf_ahead(u64 vruntime)
 {
 	s64 ahead = vruntime - READ_ONCE(hperf_clock.time), limit = tunables.sched_latency;

@@ -60,8 +60,10 @@ static __always_inline bool hperf_pull_expected(const struct fair_rq *rq)
 	return rq->design.hperf.wake_for_idle_pull;
 }
 
-/* Clears a request whose kick came between ops.dispatch() and the idle task, and so had no effect, so that this CPU
- * can be asked again. */
+/*
+ * Clears a request whose kick came between ops.dispatch() and the idle task, and so had no effect, so that this CPU
+ * can be asked again.
+ */
 static __always_inline void hperf_update_idle(struct fair_rq *rq)
 {
 	rq->design.hperf.wake_for_idle_pull = false;

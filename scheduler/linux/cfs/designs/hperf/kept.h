@@ -8,8 +8,7 @@ struct hperf_entity {
 	s64 druntime;
 	/* hperf_clock.druntime when the task last ran. */
 	s64 clock_druntime;
-	/* The vruntime that the task would have if it had never changed runqueues, relative to hperf_clock, in
-	 * ns. */
+	/* The vruntime, relative to hperf_clock, if the task had never changed runqueues, in ns. */
 	u64 global_vruntime;
 };
 

@@ -27,8 +27,7 @@ static __always_inline bool misfit_cpu(const struct balance_env *env, u32 cpu, u
 	       load > target_load(env->dst_cpu, load_idx);
 }
 
-/* find_busiest_queue(): does @cpu run a single task that is too heavy for it, and that dst_cpu would serve
- * better? */
+/* find_busiest_queue(): does @cpu run one task, too heavy for it, that dst_cpu would serve better? */
 static __always_inline bool misfit_queue(const struct balance_env *env, u32 cpu)
 {
 	u64 load = weighted_cpuload(cpu);
