@@ -270,7 +270,10 @@ static __always_inline u64 domain_interval(const struct domain *sd, const struct
 	return interval ? interval : 1;
 }
 
-/* Balances all domains of @cpu that are due. Returns the next due time, in jiffies. */
+/*
+ * Balances the due domains of @cpu, from the smallest up to the first one in which another CPU of the group
+ * balances. Returns the next due time, in jiffies.
+ */
 __noinline u64 rebalance_domains(u32 cpu, enum balance_idle idle, u64 now)
 {
 	u64 jiffies = jiffies_at(now), next_balance = jiffies + 60 * jiffies_per_sec();

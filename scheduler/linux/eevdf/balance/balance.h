@@ -405,7 +405,10 @@ __noinline bool decay_idle_balance_cost(u32 cpu)
 	return true;
 }
 
-/* Balances all domains of @cpu that are due. Returns the next due time, in jiffies. */
+/*
+ * Balances the due domains of @cpu, from the smallest up to the first one in which another CPU of the group
+ * balances. Returns the next due time, in jiffies.
+ */
 __noinline u64 rebalance_domains(u32 cpu, enum balance_idle idle, u64 jiffies)
 {
 	forget_origin(cpu);
