@@ -127,14 +127,12 @@ pub struct OppFound {
 }
 
 impl Cpu {
-    /// The CPU's frequencies in kHz, in rising order.
     pub(crate) fn khz(&self) -> Vec<u32> {
         self.opps.iter().map(|opp| opp.khz).collect()
     }
 }
 
 impl Found {
-    /// Reports `what`, a fact in the source that a machine file cannot express.
     pub(crate) fn lose(&mut self, what: impl std::fmt::Display) {
         self.warnings.push(format!("left out: {what}"));
     }

@@ -394,7 +394,6 @@ mod tests {
         link("host", FIRST_NAMESPACE).unwrap();
         let error = link("container", "pid:[4026532281]").unwrap_err();
         assert!(error.to_string().contains("container"), "{error}");
-        // Without /proc, nothing is known.
         check_pids(&folder.path().join("none")).unwrap();
     }
 }

@@ -157,7 +157,6 @@ fn policy(opts: &Opts, profile: Option<&mut Profile>) -> Result<Policy, Error> {
     }
 }
 
-/// Calls `act` on SIGINT and SIGTERM.
 fn on_signal(act: impl FnMut() + Send + 'static) -> Result<(), Error> {
     Ok(ctrlc::set_handler(act).context("cannot listen for signals")?)
 }

@@ -44,7 +44,6 @@ const MOST_REQUESTS: u32 = 100;
 /// The limit on the pieces that a user sends in a `SECOND`, not counting the first piece of each line.
 const MOST_PIECES: u32 = 100;
 
-/// The name of a server's thread.
 const THREAD: &str = "socket";
 
 /// The size of a piece, which is the number of bytes read at a time. A request is usually shorter.
@@ -59,7 +58,6 @@ const QUEUE: i32 = 128;
 const PACE: Duration = Duration::from_millis(10);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The behaviour of a server.
 pub trait Service: Send + 'static {
     /// The state that the server keeps for a client between two requests.
     type Memory: Default;
@@ -76,14 +74,12 @@ pub enum Answer {
     Later(Box<dyn FnOnce() -> Result<Vec<u8>> + Send>),
 }
 
-/// Converts `message` to a line of JSON.
 pub fn line(message: &impl serde::Serialize) -> Result<Vec<u8>> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     Ok(line)
 }
 
-/// The users that may connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     All,
@@ -96,13 +92,11 @@ pub enum Access {
 pub struct Socket {
     listener: UnixListener,
     path: PathBuf,
-    /// The identity of the socket's file.
     file: Option<(u64, u64)>,
     /// The lock, which is held as long as this value exists.
     _lock: OwnedFd,
 }
 
-/// The device and inode of the file at `path`, if there is one.
 fn identity(path: &Path) -> Option<(u64, u64)> {
     let found = fs::symlink_metadata(path).ok()?;
     Some((found.dev(), found.ino()))
@@ -179,7 +173,6 @@ fn listen(path: &Path, access: Access) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Connects, as a client, with the running loader.
 pub fn connect(path: &Path) -> Result<UnixStream> {
     UnixStream::connect(path).map_err(|error| {
         let absent = matches!(
@@ -236,7 +229,6 @@ impl<S: Service> Server<S> {
         }
     }
 
-    /// Runs until the listener is shut down.
     fn run(mut self) {
         loop {
             match self.turn() {
@@ -380,7 +372,6 @@ impl<S: Service> Server<S> {
         }
     }
 
-    /// Serves a client that has sent something.
     fn read(&mut self, index: usize) {
         let goes_on = self.talk(index).unwrap_or_else(|error| {
             log::debug!("a client of the loader: {error:#}");

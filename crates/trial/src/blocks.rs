@@ -165,7 +165,6 @@ impl Trial<'_> {
         }
     }
 
-    /// Removes a scheduler and its turns.
     fn remove(&mut self, scheduler: usize, block: u32, why: String) {
         if let Some(at) = self
             .outcome

@@ -139,7 +139,6 @@ impl Linux {
         let _ = measured;
     }
 
-    /// Returns an error if the turn has to end.
     fn check(&mut self) -> Result<(), Fault> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(Fault::Stopped);
@@ -155,7 +154,6 @@ impl Linux {
         }
     }
 
-    /// Waits for the end of the load.
     fn wait(
         &mut self,
         running: &mut Running,
@@ -310,7 +308,7 @@ impl Kernel for Linux {
     }
 }
 
-/// The number of CPUs that are online, whether or not this process may use them.
+/// The number of online CPUs, including those that this process may not use.
 fn online() -> u32 {
     detect::online(Path::new("/sys")).map_or(0, |cpus| cpus.count() as u32)
 }
@@ -395,7 +393,6 @@ mod tests {
         fs::create_dir(folder.path().join("root")).unwrap();
         fs::write(folder.path().join("root/ops"), "lavd\n").unwrap();
         assert!(message(true).contains("the sched_ext scheduler lavd is loaded"));
-        // A trial of the kernel's own scheduler must not measure another one.
         assert!(of(false, true).is_err());
         let during =
             Fault::System("another program has loaded the sched_ext scheduler lavd".to_owned());

@@ -141,7 +141,6 @@ mod tests {
     use super::*;
     use workload::Rng;
 
-    /// The number of trials of each property.
     const TRIALS: u64 = 2000;
     const BLOCKS: usize = 60;
 

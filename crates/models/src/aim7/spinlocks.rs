@@ -82,7 +82,6 @@ pub fn inside(call: Call) -> usize {
     }
 }
 
-/// The op that takes `lock`, works under it and releases it.
 pub fn hold(lock: Lock, directory: MutexId, setup: &Setup, env: &mut Env) -> Op {
     Op::Hold {
         mutex: lock.id(directory, setup),
@@ -95,7 +94,6 @@ pub fn hold(lock: Lock, directory: MutexId, setup: &Setup, env: &mut Env) -> Op 
     }
 }
 
-/// The number of locks.
 pub fn count(filesystems: u32) -> u32 {
     GLOBAL + root(filesystems)
 }

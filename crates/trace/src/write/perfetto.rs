@@ -26,7 +26,6 @@ const TRACK_DESCRIPTOR: u32 = 60;
 const TYPE_INSTANT: u32 = 3;
 const TYPE_COUNTER: u32 = 4;
 
-/// Writes the packets.
 pub(crate) struct Perfetto<W> {
     sink: Sink<W>,
     bundles: Vec<Bundle>,
@@ -43,7 +42,6 @@ struct Bundle {
     events: usize,
 }
 
-/// A track of our own.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Track {
     Group(&'static str),
@@ -54,7 +52,6 @@ enum Track {
     Decisions(usize),
 }
 
-/// The energy of all parts.
 #[derive(Default)]
 struct Energy {
     parts: BTreeMap<String, u64>,
@@ -72,7 +69,6 @@ impl Energy {
 }
 
 impl<W: Write> Perfetto<W> {
-    /// A trace of `cpus` CPUs.
     pub fn new(out: W, cpus: usize) -> Perfetto<W> {
         Perfetto {
             sink: Sink::new(out),

@@ -20,11 +20,9 @@ const UNLOADS: Duration = Duration::from_secs(60);
 const OUTLIVES: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(5);
 
-/// A loader.
 pub struct Loader {
     child: Child,
     part: Part,
-    /// The loader's output.
     pub said: Said,
     sched_ext: PathBuf,
     was_loaded: bool,
@@ -54,7 +52,6 @@ impl Loader {
         })
     }
 
-    /// The pid of the loader.
     pub fn pid(&self) -> i32 {
         self.child.id() as i32
     }

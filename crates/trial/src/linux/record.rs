@@ -71,7 +71,6 @@ fn all_pct() -> f64 {
     100.0
 }
 
-/// The recordings of a trial.
 pub struct Recording {
     record: Record,
     cost: Option<Cost>,
@@ -116,7 +115,6 @@ impl Recording {
         }
     }
 
-    /// The cost so far.
     pub fn cost(&self) -> Option<&Cost> {
         self.cost.as_ref()
     }
@@ -235,7 +233,6 @@ fn recorder(events: Events) -> io::Result<Recorder> {
     })
 }
 
-/// The recorder of a turn.
 pub struct TurnRecorder {
     recorder: Recorder,
     /// The windows to record; `None` if the whole turn is recorded.
@@ -339,7 +336,6 @@ impl TurnRecorder {
     }
 }
 
-/// The CPU time of this thread, in ns.
 fn own_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
@@ -524,7 +520,6 @@ mod tests {
         assert_eq!(share(Record::Auto, events(10)), Some(100.0));
         assert_eq!(share(Record::Auto, events(600)), Some(10.0));
         assert_eq!(share(Record::Always, events(600)), Some(100.0));
-        // The cost of emptying buffers counts, too.
         let of = |own_ns, window_ns, count| Recorded {
             own_ns,
             window_ns,
@@ -535,7 +530,6 @@ mod tests {
         assert_eq!(share(Record::Auto, of(0, 100_000, 60)), Some(10.0));
         assert_eq!(share(Record::Auto, of(3_000, 100_000, 60)), Some(5.0));
         assert_eq!(share(Record::Auto, of(6_000, 100_000, 60)), None);
-        // Noise hides the cost of an event.
         assert_eq!(share_after(Record::Auto, 0.0, events(1)), None);
     }
 }
