@@ -138,7 +138,6 @@ TABLES: dict[str, Callable[[Results], Iterator[Bar]]] = {
 
 def bars(table: str, found: Results) -> Iterator[Bar]:
     yield from TABLES[table](found)
-    # Every table has the bars of the limit and of today's Linux.
     for row in found.averages():
         yield from row.limited(f"{row.name}, equipoise", row.better, 1.01)
     for row in [*found.averages(), *found.compared("jobs")]:

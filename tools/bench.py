@@ -99,7 +99,6 @@ def measure(schedulers: list[str], *, kernel: str, cpus: int, rounds: int, only:
     """Boots the guest. Its output appears on standard error meanwhile."""
     guest.script("./install-tools", "bpftool", "gcc", "jq", "libc6-dev", "linux-perf", "make", "qemu-system-x86", "rt-tests",
                  "sysbench")
-    # The guest uses this PATH, too.
     os.environ["PATH"] = f"{Path(guest.script('./build-loader', '--release')).parent}:{os.environ['PATH']}"
     load_average = " ".join(Path("/proc/loadavg").read_text().split()[:3])
     # A round of one scheduler takes seconds on an idle host; the limit ends a round that hangs.

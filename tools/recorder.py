@@ -90,7 +90,6 @@ def record(command: Path, out: Path, loads: list[str], schedulers: list[str], ro
     for load in loads:
         subprocess.run(LOADS[load](load), capture_output=True)
     for turn in range(rounds):
-        # The first scheduler changes from round to round.
         first = turn % len(schedulers)
         for scheduler in schedulers[first:] + schedulers[:first]:
             with under(scheduler):

@@ -137,7 +137,6 @@ def main() -> None:
     options.add_argument("--runs", type=positive, default=8, help="runs of each load (default: %(default)s)")
     args = options.parse_args()
     defaults = settings()
-    # Try the settings first, while the scheduler is unchanged.
     chosen = [name for name in [*defaults, *DEFINES] if not args.words or any(word in name for word in args.words)]
     if args.list:
         for name in chosen:

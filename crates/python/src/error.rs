@@ -22,7 +22,6 @@ create_exception!(
      run, its seed and the simulated time in ns."
 );
 
-/// The exception for invalid input.
 #[expect(clippy::boxed_local, reason = "as every reader returns it")]
 pub fn bad_input(bad: Box<Bad>) -> PyErr {
     let error = BadInput::new_err(format!("{}\n{}", bad.message(), bad.expected()));
@@ -53,7 +52,6 @@ pub fn failed(failure: Box<lab::Failure>) -> PyErr {
     }
 }
 
-/// The exception for a run that another thread stopped.
 pub fn stopped() -> PyErr {
     PyKeyboardInterrupt::new_err("stopped")
 }

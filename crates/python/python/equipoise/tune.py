@@ -338,7 +338,6 @@ def _climb(
         try:
             going.append((trial, loads.base.with_settings(**chosen)))
         except BadInput:
-            # Skip settings that do not fit together.
             study.tell(trial, state=pruned)
     known: dict[int, list[list[dict[int, float]]]] = {}
     first = 0
