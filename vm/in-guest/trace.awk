@@ -25,7 +25,6 @@ function is_kernel_thread(comm) {
 	return comm ~ /^(kworker|ksoftirqd|migration|cpuhp|rcu|swapper|kthread|kcompactd|kswapd|khungtaskd|oom_reaper|kauditd|sched_ext)/
 }
 
-# `pid` waits in the queue of `cpu`
 function waits(pid, cpu) {
 	if (pid in queue)
 		return
