@@ -163,7 +163,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Since hwloc 2.4.
+    /// Reads the kinds of CPUs, which files have since hwloc 2.4.
     fn kinds(&self, root: Node, found: &mut Found) -> Result<(), Box<BadInput>> {
         for kind in root
             .descendants()

@@ -273,8 +273,8 @@ fn spans(
     spans
 }
 
-/// Reads sets of CPUs above the last-level cache. On s390, Linux has a scheduling domain for each set. Such machines
-/// may show no caches; their CPUs then share a package.
+/// Reads sets of CPUs above the last-level cache. On s390, Linux has a scheduling domain for each set. If a machine
+/// shows no caches, a CPU without a cluster gets its package as its cluster.
 fn packages(all: &Folder, found: &mut Found, online: &CpuMask) {
     let packages = spans(all, online, ["package_cpus", "core_siblings"], found);
     if found.caches.is_empty() {

@@ -92,8 +92,7 @@ fn of_groups<'a>(listed: &[Listed], by_handle: &BTreeMap<u32, &'a Node>) -> BTre
     names
 }
 
-/// An idle state (`init_state_node()` in drivers/cpuidle/dt_idle_states.c); `None` if a time is missing, without which
-/// Linux does not use the state.
+/// An idle state (`init_state_node()` in drivers/cpuidle/dt_idle_states.c); `None` if a time is missing.
 fn idle_state(node: &Node) -> Option<IdleState> {
     let ns = |name: &str| node.cell(name).map(|us| u64::from(us) * 1000);
     // The kernel takes the wakeup latency, or, if there is none, the sum of the entry and the exit latency.

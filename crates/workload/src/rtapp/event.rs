@@ -299,8 +299,8 @@ fn semaphore(field: Field<'_>, resources: &mut Resources) -> Result<Semaphore, B
 }
 
 /// The work of `memrun` in ns at the reference speed: `count` bytes that are read or written one at a time, or `count`
-/// pointers that are followed, each of which takes the latency of the cache into which `size` fits, or of the first
-/// level if the order is sequential.
+/// pointers that are followed, each of which takes the latency of the cache or memory into which `size` fits, or of the
+/// first level if the order is sequential.
 fn memrun(field: Field<'_>) -> Result<u64, Box<BadInput>> {
     let [kind, size, count, stride, pattern, name] =
         members(field, ["type", "size", "count", "stride", "pattern", "ref"])?;
