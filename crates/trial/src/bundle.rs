@@ -1,6 +1,6 @@
 //! A trial in one file, to keep or to send: a tar archive compressed with zstd.
 //!
-//! The archive has `trial.json` ([`Bundle`]), `machine.toml`, the kernel's configuration, the CPUs' topology from
+//! The archive has `trial.json` ([`Bundle`]), `machine.toml`, the kernel's version and configuration, the topology from
 //! sysfs, the recording as a workload, and the page. The command line and the names of threads may reveal something
 //! about the user, so they are replaced unless the user allows them.
 

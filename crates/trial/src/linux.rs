@@ -64,8 +64,8 @@ pub struct Linux {
 }
 
 impl Linux {
-    /// Prepares the trial of `schedulers`, which ends when `stop` is true. It is an error if this process may not load
-    /// schedulers, or if the kernel has no sched_ext or already runs a scheduler.
+    /// Prepares the trial of `schedulers`, which ends when `stop` is true. It is an error if a sched_ext scheduler is
+    /// loaded, or if this process cannot load those of `schedulers`, make a control group, or record.
     pub fn new(
         options: Options,
         schedulers: &[Scheduler],
@@ -248,7 +248,7 @@ impl Kernel for Linux {
     fn load(&mut self, scheduler: &Scheduler) -> Result<(), Fault> {
         self.scheduler.clone_from(&scheduler.name);
         if let Some(command) = &scheduler.loader {
-            // Otherwise the loader would seem to have loaded this scheduler.
+            // A scheduler that is already there would seem to be the loader's.
             check_unloaded(&sched_ext())?;
             let part = self.guard.part("loader");
             let part = part.map_err(|error| Fault::System(error.to_string()))?;

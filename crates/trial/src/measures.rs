@@ -26,7 +26,7 @@ pub struct Figure {
 const LATENCY: Role = Role::Decides(Goal::Latency);
 const EXPLAINS: Role = Role::Explains(Goal::Latency);
 
-/// All figures. The first figure that every turn has decides about the end of a sequential trial.
+/// All figures. The first figure that is above 0 in every turn decides about the end of a sequential trial.
 pub fn figures() -> &'static [Figure] {
     &FIGURES
 }

@@ -113,8 +113,7 @@ fn interrupt(loader: &Child) {
 }
 
 /// Waits until the kernel's own scheduler runs. Call this after the end of every loader. A scheduler without a BPF link
-/// outlives its loader; the kernel unloads it on request (SysRq-S, kernel/sched/ext.c). The error is the state in which
-/// the kernel stays.
+/// outlives its loader; the kernel unloads it on request (SysRq-S, kernel/sched/ext.c).
 pub fn unload(sched_ext: &Path) -> Result<(), String> {
     let began = Instant::now();
     let mut is_asked = false;

@@ -49,9 +49,9 @@ pub struct Cost {
     /// The CPU time in ns that a window takes, in which a part of a turn is recorded, measured on this computer.
     #[serde(default)]
     pub window_ns: u64,
-    /// Were blocks that count not recorded because of the cost?
+    /// Is nothing recorded any more because of the cost?
     pub is_too_much: bool,
-    /// The recorded share of each turn in the last block, in %.
+    /// The share of each turn that is recorded in the next block, in %.
     #[serde(default = "all_pct")]
     pub share_pct: f64,
 }
@@ -244,7 +244,7 @@ pub struct TurnRecorder {
     opened_ns: u64,
     /// The time in closed windows in ns.
     covered_ns: u64,
-    /// The CPU time that windows and full buffers took from the load, in ns.
+    /// The CPU time that changes of windows and the emptying of buffers took from the load, in ns.
     own_ns: u64,
 }
 
