@@ -170,10 +170,10 @@ pub struct Costs {
     /// The time from a timer's expiry until its handler has woken its task (interrupt entry and
     /// handler).
     pub timer_irq_ns: u64,
-    /// The cost of cold caches: fetching a line of [`CACHE_LINE`] bytes after a migration within a cluster. A migrated
-    /// task pays this cost for each line of its footprint.
+    /// The cost of cold caches: fetching a line of [`CACHE_LINE`] bytes after a migration within a last-level cache. A
+    /// migrated task pays this cost for each line of its footprint.
     pub refill_near_ns: u64,
-    /// The cost of fetching a line after a migration across clusters; see `refill_near_ns`.
+    /// The cost of fetching a line after a migration across last-level caches; see `refill_near_ns`.
     pub refill_far_ns: u64,
     /// The part of the sum of `wakeup_ns` and `context_switch_ns` that Linux's fair class spends, and the time
     /// that sched_ext spends instead, without the scheduler's callbacks. These costs count only for schedulers

@@ -26,7 +26,7 @@ const FEWEST_PERIODS: usize = 4;
 /// The variation in ns of a timer's delay, because of timer slack, idle states and other interrupts.
 const JITTER_NS: u64 = 150_000;
 const PERIOD_PCT: u64 = 3;
-/// Threads that every kernel has, including the simulated one.
+/// The beginnings of the names of kernel threads, which are no part of a load.
 const KERNEL_THREADS: [&str; 7] = [
     "migration/",
     "ksoftirqd/",

@@ -75,9 +75,9 @@ pub enum Mark {
     Recorder,
 }
 
-/// The prefix of the texts that `equipoise record` writes to `trace_marker`. After it come `load` or `recorder`, a pid
-/// and a name; `cpus`, a pid and a mask; `slice`, a pid and ns; `futex` and the number of that system call; or `probe`
-/// and the additional time of a probed call, in ns.
+/// The prefix of the texts that the recorder writes to `trace_marker`. After it come `load` or `recorder`, a pid and,
+/// except in a window, a name; `cpus`, a pid and a mask; `slice`, a pid and ns; `futex` and the number of that system
+/// call; or `probe` and the additional time of a probed call, in ns.
 pub const MARK: &str = "equipoise record: ";
 
 /// The text with which a window of a recording begins, if it has gaps between its windows.

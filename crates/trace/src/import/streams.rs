@@ -254,7 +254,8 @@ fn uses(calls: &mut [Call], streams: &[Stream], keeps: &[bool]) -> Vec<Use> {
     uses
 }
 
-/// The capacity of a stream, which is what the stream held when a writer waited for room, or otherwise the default.
+/// The capacity of a stream: the largest number of bytes that the stream held and, if no writer waited for room, at
+/// least the default.
 fn capacity(it: &Use, socket: bool) -> u64 {
     let usual = match (it.writer_slept, socket) {
         (true, _) => 0,
