@@ -19,7 +19,7 @@ pub enum Lock {
     /// `dcache_lru_lock`, one lock for the lists of unused names of all file systems (until 3.12).
     Lru,
     /// `mb_cache_spinlock`, which protects blocks of extended attributes that inodes share. SELinux's labels are in
-    /// such blocks if inodes have no room for them. We assume that the labels are there, because HP fixed this lock for
+    /// such blocks if inodes have no room for them. The labels are assumed to be there, because HP fixed this lock for
     /// AIM7 (Linux commit 1f3e55fe02d1).
     Labels,
     /// `tasklist_lock`, taken for writing, which protects the list of all processes.

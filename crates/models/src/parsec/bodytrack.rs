@@ -74,7 +74,7 @@ struct Frame {
     particle: u64,
     /// The serial work before each frame, and at the end, in ns at the reference speed.
     serial: u64,
-    /// Before each command.
+    /// The main thread's work before each command.
     step: u64,
 }
 
