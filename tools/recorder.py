@@ -1,4 +1,4 @@
-"""Records loads under schedulers, in turn. tools.replay and tools.order run this tool in a guest.
+"""Records loads under schedulers, in turn. tools.replay and tools.order run this tool, usually in a guest.
 
 Calibrates the computer, and records each LOAD in several rounds. Leaves the machine file, machine.toml, and the
 recordings, LOAD-ROUND-SCHEDULER.dat, in OUT."""

@@ -1,6 +1,7 @@
 """Halves and doubles each threshold of scheduler/equipoise, one at a time, and prints the effects:
-the measures of some loads on some machines that differ by the lab's verdict and by over 2 % (0.5
-points; paired runs; + is worse), and the number of further random cases that miss a property's bar.
+the measures of some loads on some machines that differ by the lab's verdict and by at least 2 % (0.5
+points; paired runs; + is worse) and, for a #define, how many more or fewer random cases miss a property's
+bar.
 
 A threshold is a #define below or a setting in nanoseconds (settings.def). Builds and changes copies like
 tools.mutants, in the same folder."""

@@ -135,8 +135,8 @@ def start_cluster(nodes):
 
 
 def ray(arguments, figures):
-    """Measures the same sweep on a local cluster of three nodes, one of which is killed in the middle. The cluster's
-    start is counted separately, and results are compared byte by byte."""
+    """Measures the same sweep on a local cluster of two nodes beside the head, and with a third node that is killed after
+    a third of the chunks. The cluster's start is counted separately, and results are compared byte by byte."""
     import ray as library
 
     with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,6 @@
 """Draws the usual figures: threads on CPUs, utilization, frequencies, latencies and energy.
 
-Each function takes an `ax` of Matplotlib to draw into (None: a new figure), and returns it. If LISA has such a plot,
+Each function that draws takes an `ax` of Matplotlib to draw into (None: a new figure), and returns it. If LISA has such a plot,
 the function has LISA's name. Requires `equipoise[plot]`.
 """
 
@@ -302,7 +302,7 @@ def _rows(ax: Axes, names: list[str]) -> None:
 
 
 def _axes(ax: Axes | None, label: str, title: str, rows: int = 0) -> Axes:
-    """Axes over time in seconds; a new figure has room for this number of `rows`."""
+    """Labels `ax`, as axes over time in seconds; a new figure has room for this number of `rows`."""
     if ax is None:
         import matplotlib.pyplot
 
