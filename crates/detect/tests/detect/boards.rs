@@ -237,7 +237,7 @@ fn clock_domains_of_firmware_are_policies() {
     assert_eq!(policies(&machine), ["0-1", "2-3"]);
 }
 
-/// C V^2 f, as in Linux: 100 * 900 mV^2 * 1000 MHz / 10^6 = 81000 uW.
+/// C V^2 f, as in Linux: 100 * (900 mV)^2 * 1000 MHz / 10^6 = 81000 uW.
 #[test]
 fn the_power_coefficient_is_an_energy_model() {
     let with = |number| cpu(number, "arm,cortex-a53").with("operating-points-v2", 9_u32);

@@ -65,7 +65,7 @@ fn threads_under_a_quota_stall_for_the_rest_of_its_period() {
         let throttled = under(&cells, "throttled periods", column, "avg").unwrap();
         assert_eq!(throttled, 0.0, "{column}");
     }
-    // Until Linux 5.4 unused slices of the quota expired.
+    // Before Linux 5.4 unused slices of the quota expired.
     let cells = reproduce("groups", "longest wait");
     let wait = |column: &str| under(&cells, "longest wait", column, "max").unwrap();
     let since = ["Linux", "Linux 7.3", "equipoise"].map(wait);

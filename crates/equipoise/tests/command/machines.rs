@@ -110,7 +110,7 @@ fn detected_machines_can_be_shown_and_compared_on() {
     ));
 }
 
-/// `--json` printed TOML.
+/// `--json` once printed TOML.
 #[test]
 fn a_machine_file_has_no_other_format() {
     let tree = sysfs();

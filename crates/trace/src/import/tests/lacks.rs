@@ -68,7 +68,7 @@ fn a_note_counts_the_sleeps_that_no_event_ends() {
     assert!(note.starts_with(expected), "{note}");
 }
 
-/// The buffer of CPU 1 begins 9 s after that of CPU 0, and the first event there is a wakeup.
+/// The buffer of CPU 1 begins 0.9 s after that of CPU 0, and the first event there is a wakeup.
 #[test]
 fn events_that_ftrace_has_overwritten_are_lost() {
     let trace = [
