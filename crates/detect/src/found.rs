@@ -107,7 +107,8 @@ pub struct Measured {
     pub ipi_far_ns: Option<u64>,
     /// The time of fetching a line of memory from a CPU with the same last-level cache.
     pub refill_near_ns: Option<u64>,
-    /// The time of fetching a line of memory from a CPU with a different last-level cache; without one, `refill_near_ns`.
+    /// The time of fetching a line of memory from a CPU with a different last-level cache; without one,
+    /// `refill_near_ns`.
     pub refill_far_ns: Option<u64>,
     /// The time of the timer tick, if ticks were seen.
     pub tick_ns: Option<u64>,
@@ -197,8 +198,8 @@ impl Found {
     }
 
     /// Removes facts that a machine file cannot have; caches that have no online CPU, are listed twice or overlap
-    /// others; and idle states beyond [`machine::MAX_IDLE_STATES`], or with a shorter residency or latency than the state
-    /// before, because states are ordered by depth.
+    /// others; and idle states beyond [`machine::MAX_IDLE_STATES`], or with a shorter residency or latency than the
+    /// state before, because states are ordered by depth.
     pub(crate) fn tidy(&mut self) {
         self.limit();
         let online = self.online();

@@ -42,8 +42,8 @@ const COLLECT: CondId = 0;
 const RESUME: CondId = 1;
 
 /// The shared words: the numbers of transactions since the last collection and in total; the number of threads that
-/// execute transactions, and the number of these threads that have stopped; whether the heap is full; the number of active
-/// collectors; and the numbers of collections begun and completed.
+/// execute transactions, and the number of these threads that have stopped; whether the heap is full; the number of
+/// active collectors; and the numbers of collections begun and completed.
 const ALLOCATED: usize = 0;
 const DONE: usize = 1;
 const RUNNING: usize = 2;

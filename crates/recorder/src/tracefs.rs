@@ -353,8 +353,8 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Moves pages to `out` until the buffer is empty or, unless `all` is set, a page is less than half full. Returns the
-    /// number of pages.
+    /// Moves pages to `out` until the buffer is empty or, unless `all` is set, a page is less than half full. Returns
+    /// the number of pages.
     pub fn drain(&mut self, all: bool, out: &mut impl Write) -> io::Result<u64> {
         let page = &mut self.page;
         let mut pages = 0;

@@ -2,9 +2,9 @@
 //!
 //! Any user may connect to a socket of the loader, so one thread serves all clients, within limits: on the length of a
 //! line, on the time for a line, and on each user's connections, requests and bytes. If a user has too many
-//! connections, the server does not refuse new ones, but closes a connection that has sent a part of a line or, if there
-//! is none, the connection that has been silent for longest. The server reads from a new client once, so that a whole
-//! line in one piece is answered, whatever other clients send. If connections arrive too fast, they are served in
+//! connections, the server does not refuse new ones, but closes a connection that has sent a part of a line or, if
+//! there is none, the connection that has been silent for longest. The server reads from a new client once, so that a
+//! whole line in one piece is answered, whatever other clients send. If connections arrive too fast, they are served in
 //! batches.
 //!
 //! The process that serves the socket holds a lock beside it, so that a second process neither removes nor replaces the
@@ -50,8 +50,9 @@ const THREAD: &str = "socket";
 const PIECE: usize = 1024;
 
 /// The largest number of connections that are accepted at a time. After [`MANY`] or more, the next connections wait for
-/// [`PACE`], so a flood of connections is accepted at 1,600 per second at most. Further connections wait in the system's
-/// queue, which is short, or for a place in that queue, so each of a thousand clients waits for less than a second.
+/// [`PACE`], so a flood of connections is accepted at 1,600 per second at most. Further connections wait in the
+/// system's queue, which is short, or for a place in that queue, so each of a thousand clients waits for less than a
+/// second.
 const AT_ONCE: usize = 16;
 const MANY: usize = 4;
 const QUEUE: i32 = 128;

@@ -42,8 +42,8 @@ impl Scheduler {
     }
 
     /// The scheduler called `text`: `eevdf` (the kernel's own), one of Equipoise's policies with or without settings, a
-    /// policy file, or the command line of a loader. `find` returns the path of a program. It is an error if the policy or
-    /// the program does not exist.
+    /// policy file, or the command line of a loader. `find` returns the path of a program. It is an error if the policy
+    /// or the program does not exist.
     pub fn parse(
         text: &str,
         find: &dyn Fn(&str) -> Option<PathBuf>,

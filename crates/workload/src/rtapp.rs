@@ -144,8 +144,8 @@ struct Log {
     run: Option<MetricId>,
     /// The metrics of wakeups, if there are timers or waits.
     wakes: Option<Wakes>,
-    /// The time left when the last timer of the loop was set (the sum over the loop's timers with `cumulative_slack`), if
-    /// there are timers.
+    /// The time left when the last timer of the loop was set (the sum over the loop's timers with `cumulative_slack`),
+    /// if there are timers.
     slack: Option<MetricId>,
 }
 

@@ -1,5 +1,5 @@
-//! Perfetto's protobuf: the scheduling events as events of ftrace, from which Perfetto makes the tracks of CPUs, threads
-//! and frequencies, and further tracks for utilization, power, energy and the scheduler's decisions.
+//! Perfetto's protobuf: the scheduling events as events of ftrace, from which Perfetto makes the tracks of CPUs,
+//! threads and frequencies, and further tracks for utilization, power, energy and the scheduler's decisions.
 
 use super::text::Values;
 use super::{Format, Sink};
