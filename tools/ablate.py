@@ -1,6 +1,6 @@
 """Removes each rule of scheduler/equipoise, one at a time. Prints the measures of
 tools.sensitivity's loads that get worse or better without the rule (paired runs; + is worse without
-the rule), and how many more random cases miss the bars of `make properties`.
+the rule), and how many more or fewer random cases miss the bars of `make properties`.
 
 tests/mutating/rules has the rules, in the format of tools.mutants. A rule without an effect has no reason to be
 there."""

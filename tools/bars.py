@@ -1,7 +1,6 @@
 """Tests the goals of the policy `equipoise` in simulation, bar by bar.
 
-Runs the experiments (all, or the named ones) and further comparisons, and prints a line for each bar: the measure, its
-ratio to the reference (above 1 is worse), the bar, and whether it is met. The command's output stays in target/bars/,
+Runs the experiments of the TABLES and further comparisons, and prints a line for each bar: the measure, its ratio to the reference (above 1 is worse), the bar, and whether it is met. The command's output stays in target/bars/,
 as JSON. If $EQUIPOISE names the command, it is not built."""
 
 import json
@@ -138,7 +137,6 @@ TABLES: dict[str, Callable[[Results], Iterator[Bar]]] = {
 
 def bars(table: str, found: Results) -> Iterator[Bar]:
     yield from TABLES[table](found)
-    # Every table has the bars of the limit and of today's Linux.
     for row in found.averages():
         yield from row.limited(f"{row.name}, equipoise", row.better, 1.01)
     for row in [*found.averages(), *found.compared("jobs")]:

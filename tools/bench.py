@@ -99,10 +99,9 @@ def measure(schedulers: list[str], *, kernel: str, cpus: int, rounds: int, only:
     """Boots the guest. Its output appears on standard error meanwhile."""
     guest.script("./install-tools", "bpftool", "gcc", "jq", "libc6-dev", "linux-perf", "make", "qemu-system-x86", "rt-tests",
                  "sysbench")
-    # The guest uses this PATH, too.
     os.environ["PATH"] = f"{Path(guest.script('./build-loader', '--release')).parent}:{os.environ['PATH']}"
     load_average = " ".join(Path("/proc/loadavg").read_text().split()[:3])
-    # A round of one scheduler takes seconds on an idle host; the limit ends a round that hangs.
+    # A round of one scheduler takes seconds on an idle host; the limit ends a guest that hangs.
     seconds = 600 + (rounds + 1) * cpus * 60 * (len(schedulers) or 20)
     samples = []
     # Virtual CPUs that wait for a CPU of the host respond late.

@@ -32,7 +32,6 @@ def run_main(main: Callable[[], int | None]) -> None:
     except Failed as error:
         sys.exit(str(error))
     except subprocess.CalledProcessError as error:
-        # The script has printed the reason.
         sys.exit(error.returncode)
 
 

@@ -1,4 +1,5 @@
-"""Counts the instructions that a switch takes in the kernel, under several schedulers, and writes docs/costs.md.
+"""Counts the instructions that a switch takes in the kernel, under several schedulers, and writes docs/costs.md, or
+with --peers docs/costs-of-peers.md.
 
 Boots a guest of each kernel with a plugin of QEMU (vm/cost), and runs each load under each scheduler. The plugin
 counts instructions by chain of calls; this tool adds them up by part of the scheduler, and divides the sums by

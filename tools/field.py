@@ -211,7 +211,6 @@ def main() -> None:
         assert version, f"{peer}: its folder has no version"
         versions[peer] = ("Linux " if entry["folder"].startswith("linux") else "") + version[1]
     jobs = {(machine, load.name): (machine, load) for machine in args.machine or MACHINES for load in loads(cpus_of(machine))}
-    # The largest machines take longest.
     work = dict(sorted(jobs.items(), key=lambda job: -cpus_of(job[0][0])))
     cells = {(cell["machine"], cell["load"]): cell
              for cell in measured(args.cells, work, args.jobs, lambda job: [run(command, *job, names, args.runs, args.limit)])}

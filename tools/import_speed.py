@@ -1,6 +1,6 @@
 """Measures the time and memory of `equipoise workload import` for a million events, in simulated
 traces of each format, a text with pipe traffic, and a text with 100,000 threads. Fails if an import
-takes more than 5 s or 500 MB. For many threads, the memory is not judged."""
+takes more than 5 s or 500 MB per million events. For many threads, the memory is not judged."""
 
 import os
 import re

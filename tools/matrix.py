@@ -119,7 +119,6 @@ def run(command: Path, machine: str, load: Load, runs: int, limit: float | None,
         metric, value = entry["metric"], entry[entry["judged"]]
         against = entry["against_first"]
         if entry["goal"] == "energy":
-            # This energy is for the same work.
             standing = energy["standings"][1]
             best, worst = energy["best"], energy["worst"]
             said = "better" if second in best and first not in best else "worse" if worst == second else "same"

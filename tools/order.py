@@ -5,7 +5,7 @@ the kernel's EEVDF, scx_equipoise and the kernel's scx_simple. The recording und
 simulated under all three. Prints the medians of makespan and p95 wakeup latency over the rounds,
 with the smallest and the largest values. For each two schedulers whose measured figures differ by a
 rank-sum test, also prints whether the simulated order is the measured one. Wrong orders are no
-failure: exit status 1 means that a load could not be recorded or simulated."""
+failure: exit status 1 means that the recordings of a round could not be simulated."""
 
 import os
 import subprocess

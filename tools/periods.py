@@ -66,7 +66,7 @@ def logged(log: Path) -> tuple[float, float] | None:
 
 
 def rows(command: Path, out: Path, load: str) -> list[list[Cell]]:
-    """A row for each thread in rt-app's log."""
+    """A row for each thread with deadlines in rt-app's log."""
     folder, machine = out / load, out / "machine.toml"
     subprocess.run([command, "workload", "import", "--machine", machine, "--out", folder, folder / "trace.dat"],
                    capture_output=True)

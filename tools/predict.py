@@ -6,8 +6,8 @@ pipe, a load like schbench's, sysbench with a mutex, and make over small C files
 the costs of the schedulers' callbacks. The simulator then predicts the results: the machine file
 has the calibrated costs and those of the callbacks, and each load has the work with which simulated
 EEVDF takes as long as the real one. Prints for each load and scheduler the measured and the
-predicted ratio to EEVDF, and the error. For each load, also prints the rank correlation of the two
-ratios and, for each two schedulers that differ by over 10 %, whether their order is right.
+predicted ratio to EEVDF, and the error. Also prints the rank correlation of the two ratios for each load,
+and of the pairs of schedulers that differ by over 10 %, how many have the right order.
 
 Foreign schedulers need their sources (equipoise scheduler fetch). Wrong predictions are no failure: exit status 1 means
 that a load could not be measured or simulated, or that its work was not found."""

@@ -1,4 +1,4 @@
-"""Records loads under schedulers, in turn. tools.replay and tools.order run this tool in a guest.
+"""Records loads under schedulers, in turn. tools.replay and tools.order run this tool, usually in a guest.
 
 Calibrates the computer, and records each LOAD in several rounds. Leaves the machine file, machine.toml, and the
 recordings, LOAD-ROUND-SCHEDULER.dat, in OUT."""
@@ -90,7 +90,6 @@ def record(command: Path, out: Path, loads: list[str], schedulers: list[str], ro
     for load in loads:
         subprocess.run(LOADS[load](load), capture_output=True)
     for turn in range(rounds):
-        # The first scheduler changes from round to round.
         first = turn % len(schedulers)
         for scheduler in schedulers[first:] + schedulers[:first]:
             with under(scheduler):

@@ -3,7 +3,7 @@
 Boots once, calibrates the guest as a machine, records each LOAD there, in several rounds, and replays the recordings in
 the simulator. Prints the median of each figure, measured and simulated, with the smallest and the largest value, and
 whether its bar is met: makespan within 15 %; switches, migrations and the 99th percentile of wakeup latencies within 20
-%. Missed bars are no failure: exit status 1 means that a load could not be recorded or replayed."""
+%. Missed bars are no failure: exit status 1 means that a recording could not be replayed."""
 
 import re
 import sys

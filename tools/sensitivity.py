@@ -1,6 +1,7 @@
 """Halves and doubles each threshold of scheduler/equipoise, one at a time, and prints the effects:
-the measures of some loads on some machines that differ by the lab's verdict and by over 2 % (0.5
-points; paired runs; + is worse), and the number of further random cases that miss a property's bar.
+the measures of some loads on some machines that differ by the lab's verdict and by at least 2 % (0.5
+points; paired runs; + is worse) and, for a #define, how many more or fewer random cases miss a property's
+bar.
 
 A threshold is a #define below or a setting in nanoseconds (settings.def). Builds and changes copies like
 tools.mutants, in the same folder."""
@@ -137,7 +138,6 @@ def main() -> None:
     options.add_argument("--runs", type=positive, default=8, help="runs of each load (default: %(default)s)")
     args = options.parse_args()
     defaults = settings()
-    # Try the settings first, while the scheduler is unchanged.
     chosen = [name for name in [*defaults, *DEFINES] if not args.words or any(word in name for word in args.words)]
     if args.list:
         for name in chosen:

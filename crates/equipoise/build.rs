@@ -22,7 +22,6 @@ fn main() {
     }
 }
 
-/// Runs git, and returns its output without the line feed at the end.
 fn git(args: &[&str]) -> Option<String> {
     let output = Command::new("git").args(args).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;

@@ -99,7 +99,7 @@ LEAVING = ("disable", "exit_task", "exit")
 IGNORED = ("error", "exit", "kick_negative", "kick_absent", "kick_contradiction", "perf_too_high", "perf_of_absent",
            "idle_of_absent", "insert_null")
 
-# The time of the fault for ops that are called often; for other ops it is the first call.
+# The time of the fault in ops that are called often; other ops have the fault in every call.
 WHEN = {"at_first": "++calls == 1", "at_100": "++calls == 100", "on_cpu_1": "cpu == 1"}
 
 

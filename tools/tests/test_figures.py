@@ -29,7 +29,6 @@ class Figures(unittest.TestCase):
     def test_fit_says_that_it_has_not_converged(self) -> None:
         _, error = figures.fit(lambda x: 20 if x < 50 else 40, 30, 1, 100)
         self.assertAlmostEqual(abs(error), 1 / 3)
-        # Less than the least value.
         _, error = figures.fit(lambda x: 20 + x, 10, 1, 100)
         self.assertGreater(error, 0.5)
 

@@ -21,7 +21,6 @@ class Matrix(unittest.TestCase):
     def test_cells(self) -> None:
         *lines, last = matrix.lines([
             cell("a", "better", -5), cell("a", "worse", 7), cell("b", "worse", 3), cell("c", "better", -1),
-            # Energy does not count where another measure is better.
             cell("c", "worse", 9, energy=True), {"machine": "m", "load": "d", "error": "error: x"}])
         self.assertEqual([line.split()[1] for line in lines], ["b", "a", "d"])
         self.assertTrue(lines[1].endswith("+7.0 ± 1.0 %  (mixed)"))

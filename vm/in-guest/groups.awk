@@ -41,7 +41,6 @@ function time() {
 	return substr($0, RSTART) * 1000
 }
 
-# `cpu` runs `pid` from `now` on
 function change(cpu, pid, now,    group, was, is) {
 	group = int(cpu / size)
 	was = busy[group] > 0

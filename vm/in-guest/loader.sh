@@ -81,7 +81,6 @@ settled() {
 	attached && sleep 3 && attached
 }
 
-# Each spinner gets CPU time.
 all_spin() {
 	local pid before
 	for pid in "${spinners[@]}"; do

@@ -7,7 +7,6 @@ function kind(name) {
 	return name
 }
 
-# The text between `before` and `after` in the line
 function between(before, after, text) {
 	text = substr($0, index($0, before) + length(before))
 	return substr(text, 1, index(text, after) - 1)

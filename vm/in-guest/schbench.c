@@ -118,7 +118,6 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: schbench WORKERS SECONDS\n");
 		return 2;
 	}
-	/* There has been no request yet. */
 	for (int i = 0; i < nr_workers; i++)
 		atomic_store(&workers[i].message, 1);
 	start = now();

@@ -95,7 +95,6 @@ static void behave(const struct task *t)
 		} else {
 			int64_t now = now_of(CLOCK_MONOTONIC);
 
-			/* Periods that have passed are skipped. */
 			begun += t->period;
 			if (begun < now / t->period * t->period)
 				begun = now / t->period * t->period;

@@ -4,8 +4,8 @@
 #   longest_wait_ms   the longest time for which a task was runnable but did not run
 #   longest_idle_ms   the longest time for which a CPU was idle while another had two runnable tasks
 #   idle_over         how many times that lasted longer than `ticks_ms`
-#   idle_total_ms     the total of these times
-#   settled_ms        from the start of the first of `pids` until all of them ran on CPUs below `big`
+#   idle_total_ms     the total of all times for which a CPU was idle so
+#   settled_ms        from the start of the first of `pids` until all of them ran on CPUs below `big`; -1: never
 #   on_big_percent    the part of their run time after that on those CPUs
 #
 # Kernel threads do not count as waiting, because most of them may run on one CPU only. All figures
@@ -25,7 +25,6 @@ function is_kernel_thread(comm) {
 	return comm ~ /^(kworker|ksoftirqd|migration|cpuhp|rcu|swapper|kthread|kcompactd|kswapd|khungtaskd|oom_reaper|kauditd|sched_ext)/
 }
 
-# `pid` waits in the queue of `cpu`
 function waits(pid, cpu) {
 	if (pid in queue)
 		return

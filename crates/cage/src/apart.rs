@@ -41,7 +41,6 @@ pub fn apart(longest: usize, compute: impl FnOnce() -> Vec<u8>) -> Result<Vec<u8
     within(CPU_S, longest, compute)
 }
 
-/// Calls `compute` as [`apart`] does, with a limit of `cpu_s` seconds of CPU time.
 fn within(cpu_s: u64, longest: usize, compute: impl FnOnce() -> Vec<u8>) -> Result<Vec<u8>, Ended> {
     let (reads, writes) =
         pipe_with(PipeFlags::CLOEXEC).map_err(|error| Ended::NotStarted(error.into()))?;
@@ -70,7 +69,6 @@ fn within(cpu_s: u64, longest: usize, compute: impl FnOnce() -> Vec<u8>) -> Resu
             drop(writes);
             let child = Pid::from_raw(child).ok_or(Ended::Late)?;
             let answer = receive(reads, longest);
-            // Kill the process, unless it has ended by itself.
             if answer.is_err() {
                 let _ = kill_process(child, Signal::KILL);
             }
@@ -153,7 +151,6 @@ fn receive(reads: OwnedFd, longest: usize) -> Result<Vec<u8>, Ended> {
     }
 }
 
-/// The answer, if the process ended successfully.
 fn ended(child: Pid, answer: Result<Vec<u8>, Ended>) -> Result<Vec<u8>, Ended> {
     let status = loop {
         match waitpid(Some(child), WaitOptions::empty()) {

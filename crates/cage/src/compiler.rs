@@ -68,7 +68,6 @@ const MOST_DEPTH: usize = 4;
 pub struct Files {
     rules: Option<RulesetCreated>,
     calls: Option<Arc<BpfProgram>>,
-    /// The folder for the compiler's intermediate files.
     work: PathBuf,
     until: Instant,
 }
@@ -232,8 +231,8 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// The files in `folder` and its subfolders that a source may include. Links are not followed,
-/// because their targets may be anything.
+/// Finds the files in `folder` and its subfolders that a source may include. Links are not followed, because their
+/// targets may be anything.
 fn headers(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     let mut below = Vec::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {

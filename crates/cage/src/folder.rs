@@ -66,7 +66,6 @@ fn remove_left(parent: &Path) {
         if name.as_encoded_bytes().starts_with(PREFIX.as_bytes())
             && let Some(_lock) = lock(&entry.path())
         {
-            // A folder that cannot be removed stays.
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }

@@ -178,7 +178,6 @@ pub fn close() -> io::Result<()> {
     }
 }
 
-/// Puts all threads of the process behind the filter `program`.
 fn enter(program: &BpfProgram) -> io::Result<()> {
     match apply_filter_all_threads(program) {
         Err(_) if is_uncaged() => Ok(()),
@@ -209,7 +208,6 @@ fn architecture() -> Option<TargetArch> {
     std::env::consts::ARCH.try_into().ok()
 }
 
-/// The rules of a seccomp program, under construction.
 #[derive(Default)]
 struct Rules(BTreeMap<i64, Vec<SeccompRule>>);
 
@@ -230,7 +228,6 @@ fn with(argument: u8, bits: i32) -> Result<SeccompCondition, BackendError> {
 }
 
 impl Rules {
-    /// Allows `calls` with any arguments.
     fn always(&mut self, calls: &[libc::c_long]) {
         self.0.extend(calls.iter().map(|&call| (call, Vec::new())));
     }
@@ -250,7 +247,6 @@ impl Rules {
         Ok(())
     }
 
-    /// Adds the calls of a simulation in this process.
     fn simulation(&mut self) -> Result<(), BackendError> {
         self.always(&ALLOWED);
         // Memory that is private and never executable.
@@ -396,7 +392,6 @@ mod tests {
         )
     }
 
-    /// The exit status as in [`caged`], in a cage in which an object is being loaded.
     fn while_loading(act: impl FnOnce() -> i32) -> i32 {
         in_process(|| prepare().and_then(|()| load()), act)
     }
@@ -492,7 +487,6 @@ mod tests {
             "open to write": libc::open(path(), libc::O_RDWR | libc::O_CLOEXEC),
             "listener": libc::syscall(libc::SYS_seccomp, 1, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER, 0),
         };
-        // Only the dynamic loader needs these calls; Landlock refuses files.
         let of_loading = ["mprotect"];
         for (name, call) in calls {
             let made = || {

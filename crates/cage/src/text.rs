@@ -150,7 +150,6 @@ pub fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Characters that the functions must not let through.
     const HOSTILE: &str = "\u{1b}[31m\r\u{7}\u{9b}2J\u{202e}\u{2066}\u{200f}\u{2028}\u{feff}\0a\u{ad}\u{3164}\u{e0100}";
 
     #[test]

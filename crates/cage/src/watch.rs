@@ -189,11 +189,8 @@ mod tests {
 
     #[test]
     fn a_simulation_is_not_late() {
-        // Neither a process that makes many short calls, even if each sample falls into one, nor a
-        // simulation that makes none, is late.
         assert_eq!(Sampled::of(&progress(true)).until_late(100, 20, true), 1000);
         assert_eq!(Sampled::of(&progress(false)).until_late(100, 0, true), 1000);
-        // The process waits for the reader of the results.
         assert_eq!(Sampled::of(&progress(true)).until_late(0, 0, false), 1000);
         assert_eq!(Sampled::of(&progress(false)).until_late(0, 0, false), 1000);
     }
@@ -205,7 +202,6 @@ mod tests {
             let mut sampled = Sampled::of(&progress);
             let late = sampled.until_late(100, calls, false);
             assert!((49..=51).contains(&late), "{calls}: {late}");
-            // The process does not report where it is.
             let rest = (0..)
                 .take_while(|_| sampled.watch.sample(sampled.time, true) == Verdict::Late)
                 .count();

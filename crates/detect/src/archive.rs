@@ -51,7 +51,6 @@ fn tidy(folder: &Path, below: &Path) -> io::Result<()> {
     for entry in fs::read_dir(below)? {
         let entry = entry?;
         let (kind, path) = (entry.file_type()?, entry.path());
-        // A dangling link is read as a missing file.
         let leads_out = || fs::canonicalize(&path).is_ok_and(|to| !to.starts_with(folder));
         if kind.is_dir() {
             tidy(folder, &path)?;
@@ -92,7 +91,6 @@ mod tests {
         let packed = pack.args(["--mode=0", "closed"]).status().unwrap();
         assert!(packed.success());
         let whole = fs::read(&archive).unwrap();
-        // The other archive ends within the file, after the headers of the folder and of the file.
         for length in [whole.len(), 2 * 512 + 100] {
             fs::write(&archive, &whole[..length]).unwrap();
             assert_eq!(unpack(&archive, &to).is_ok(), length == whole.len());

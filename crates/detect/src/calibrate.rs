@@ -40,7 +40,6 @@ pub fn calibrate(found: &mut Found) -> io::Result<()> {
     unbound_afterwards(|| measure_all(found))
 }
 
-/// Lets `what` bind the calling thread to CPUs, and restores the thread's affinity.
 fn unbound_afterwards<T>(what: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let before = sched_getaffinity(None)?;
     let result = what();
@@ -105,7 +104,6 @@ fn measure(found: &Found, cpu: usize) -> io::Result<Measured> {
         context_switch_ns,
         wakeup_ns,
         ipi_near_ns: near,
-        // If all CPUs are near, use the near cost for both.
         ipi_far_ns: far.or(near),
         refill_near_ns: refill_near,
         refill_far_ns: refill_far.or(refill_near),
@@ -141,7 +139,6 @@ fn pin(cpus: &[usize]) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// The time of one call of `what`, in ns. Each measurement makes [`ROUNDS`] calls.
 fn time(mut what: impl FnMut() -> io::Result<()>) -> io::Result<u64> {
     let mut all = Vec::with_capacity(BATCHES);
     for _ in 0..BATCHES {
@@ -157,7 +154,6 @@ fn median(mut all: Vec<u64>) -> u64 {
     all.get(all.len() / 2).copied().unwrap_or(0)
 }
 
-/// The time of writing a byte to a pipe and reading it, without a waiting thread.
 fn transfer() -> io::Result<u64> {
     let (output, input) = pipe()?;
     time(|| {
@@ -175,7 +171,6 @@ fn ping_pong(a: usize, b: usize) -> io::Result<u64> {
     std::thread::scope(|scope| {
         let echo = |from: OwnedFd, to: OwnedFd| {
             pin(&[b])?;
-            // The loop ends when the other end is closed.
             while read(&from, &mut [0])? == 1 {
                 write(&to, &[0])?;
             }
@@ -338,7 +333,6 @@ mod tests {
         let cpu = cpu.unwrap();
         wakeup_and_switch(cpu).unwrap();
         assert_eq!(affinity(), all);
-        // The costs of other CPUs are measured on those.
         pin(&[cpu]).unwrap();
         let bound = affinity();
         calibrate(&mut crate::sysfs("/sys".as_ref()).unwrap()).unwrap();

@@ -113,7 +113,6 @@ pub(crate) fn capacities(found: &mut Found) -> Capacities {
     }
 }
 
-/// The capacities if all CPUs have the same capacity.
 fn equal(found: &Found, speeds: Option<(Measure, BTreeMap<usize, u64>)>) -> Capacities {
     Capacities {
         of: found.cpus.keys().map(|&cpu| (cpu, FULL as u32)).collect(),
@@ -163,7 +162,6 @@ fn contradiction(a: &BTreeMap<usize, u64>, b: &BTreeMap<usize, u64>) -> Option<(
     let faster = |values: &BTreeMap<usize, u64>, one: usize, other: usize| {
         values[&one] * 100 > values[&other] * (100 + CONTRADICTS_PCT)
     };
-    // One CPU for each pair of values is enough for the comparison.
     let mut unlike: BTreeMap<(u64, u64), usize> = BTreeMap::new();
     for (&cpu, &value) in a {
         unlike.entry((value, b[&cpu])).or_insert(cpu);

@@ -53,7 +53,6 @@ impl CpuInfo {
         CpuInfo(cpus)
     }
 
-    /// The CPUs that have an entry.
     pub fn online(&self) -> CpuMask {
         self.0.keys().copied().collect()
     }
@@ -86,7 +85,6 @@ impl CpuInfo {
         found.lose_spans("packages", &packages);
     }
 
-    /// The machine, if nothing else is known.
     pub fn machine(&self) -> Found {
         let model = self.0.values().find_map(|entry| entry.model.clone());
         let mut found = Found {

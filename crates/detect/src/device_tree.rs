@@ -12,12 +12,10 @@ use machine::input::BadInput;
 use machine::{Cache, CpuMask};
 use std::collections::BTreeMap;
 
-/// A CPU of the tree.
 struct Listed<'a> {
     /// The number that Linux gives the CPU.
     number: usize,
     node: &'a Node,
-    /// Does Linux start the CPU?
     online: bool,
 }
 
@@ -219,7 +217,6 @@ fn collect_cores(node: &Node, listed: &[Listed], cores: &mut Vec<(CpuMask, CpuMa
     cores.extend(here.into_iter().map(|core| (core, cluster)));
 }
 
-/// The online CPUs of each socket of `/cpus/cpu-map`.
 fn sockets(root: &Node, listed: &[Listed], online: &CpuMask) -> Vec<CpuMask> {
     let map = root.child("cpus").and_then(|cpus| cpus.child("cpu-map"));
     let children = map.into_iter().flat_map(|map| &map.children);

@@ -85,7 +85,6 @@ mod tests {
             "intel-rapl:1:0",
             &[("name", "dram\n"), ("energy_uj", "7\n"), range],
         );
-        // One counter cannot be read, and one belongs to another driver.
         zone("intel-rapl:0", &[("name", "package-0\n")]);
         zone("dtpm:0", &[("name", "soc\n"), ("energy_uj", "7\n")]);
         let counter = |uj| Counter { uj, range_uj: 999 };

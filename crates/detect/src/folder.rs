@@ -20,7 +20,6 @@ pub(crate) fn trim(text: &str) -> &str {
     text.trim_matches(|c: char| c.is_whitespace() || c == '\0')
 }
 
-/// A folder of small files.
 #[derive(Clone)]
 pub(crate) struct Folder(pub(crate) PathBuf);
 

@@ -103,11 +103,12 @@ pub struct Measured {
     pub wakeup_ns: u64,
     /// The time of a reschedule IPI to a CPU with the same last-level cache; `None` if there is no such CPU.
     pub ipi_near_ns: Option<u64>,
-    /// The time of a reschedule IPI to a CPU with a different last-level cache.
+    /// The time of a reschedule IPI to a CPU with a different last-level cache; without one, `ipi_near_ns`.
     pub ipi_far_ns: Option<u64>,
     /// The time of fetching a line of memory from a CPU with the same last-level cache.
     pub refill_near_ns: Option<u64>,
-    /// The time of fetching a line of memory from a CPU with a different last-level cache.
+    /// The time of fetching a line of memory from a CPU with a different last-level cache; without one,
+    /// `refill_near_ns`.
     pub refill_far_ns: Option<u64>,
     /// The time of the timer tick, if ticks were seen.
     pub tick_ns: Option<u64>,
@@ -127,14 +128,12 @@ pub struct OppFound {
 }
 
 impl Cpu {
-    /// The CPU's frequencies in kHz, in rising order.
     pub(crate) fn khz(&self) -> Vec<u32> {
         self.opps.iter().map(|opp| opp.khz).collect()
     }
 }
 
 impl Found {
-    /// Reports `what`, a fact in the source that a machine file cannot express.
     pub(crate) fn lose(&mut self, what: impl std::fmt::Display) {
         self.warnings.push(format!("left out: {what}"));
     }
@@ -199,7 +198,8 @@ impl Found {
     }
 
     /// Removes facts that a machine file cannot have; caches that have no online CPU, are listed twice or overlap
-    /// others; and idle states that are not deeper than the state before, because states are ordered by depth.
+    /// others; and idle states beyond [`machine::MAX_IDLE_STATES`], or with a shorter residency or latency than the
+    /// state before, because states are ordered by depth.
     pub(crate) fn tidy(&mut self) {
         self.limit();
         let online = self.online();

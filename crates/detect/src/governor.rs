@@ -9,9 +9,7 @@ use std::path::Path;
 /// The control of a CPU's frequency.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Decider {
-    /// `scaling_driver`.
     driver: String,
-    /// `scaling_governor`.
     governor: String,
     /// `energy_performance_preference`, which exists only if the processor is able to choose its frequency.
     preference: Option<String>,
@@ -108,7 +106,6 @@ pub(crate) fn most<'a>(
     for decider in deciders {
         *counts.entry(decider).or_default() += 1;
     }
-    // If several controls are equally frequent, take the first one.
     let Some((most, _)) = counts.iter().rev().max_by_key(|(_, count)| **count) else {
         return (None, Vec::new());
     };

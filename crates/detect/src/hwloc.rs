@@ -149,7 +149,7 @@ impl Reader<'_> {
 
     fn caches(&self, root: Node, found: &mut Found) -> Result<(), Box<BadInput>> {
         for cache in objects(root, &["Cache", "L2Cache", "L3Cache", "L4Cache"]) {
-            // Type 2 is an instruction cache.
+            // An instruction cache.
             if cache.attribute("cache_type") == Some("2") {
                 continue;
             }
@@ -163,7 +163,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The kinds of CPU (since hwloc 2.4).
+    /// Reads the kinds of CPUs, which files have since hwloc 2.4.
     fn kinds(&self, root: Node, found: &mut Found) -> Result<(), Box<BadInput>> {
         for kind in root
             .descendants()
@@ -188,7 +188,6 @@ impl Reader<'_> {
     }
 }
 
-/// The objects of `types` below `root`, in the order of the file.
 fn objects<'a, 'input: 'a>(
     root: Node<'a, 'input>,
     types: &'static [&'static str],
@@ -233,7 +232,6 @@ fn core_name(kind: Node, root: Node) -> Option<String> {
     )
 }
 
-/// The model name of the machine's CPUs, and the number of packages.
 fn description(root: Node) -> String {
     let count = objects(root, &["Package", "Socket"]).count();
     let infos = root.descendants().filter(|node| node.has_tag_name("info"));

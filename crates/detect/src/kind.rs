@@ -21,13 +21,12 @@ pub(crate) fn kind(sys: &Folder, folder: &Folder, number: usize) -> Option<Strin
     Some(arm_name((midr >> 24) as u8, (midr >> 4) as u16 & 0xfff))
 }
 
-/// The core's name by the texts of implementer and part number, such as `0x41` and `0xd03`.
+/// For texts such as `0x41` and `0xd03`.
 pub(crate) fn arm_name_of(implementer: &str, part: &str) -> Option<String> {
     let hex = |text: &str| u16::from_str_radix(text.strip_prefix("0x")?, 16).ok();
     Some(arm_name(u8::try_from(hex(implementer)?).ok()?, hex(part)?))
 }
 
-/// The core's name by implementer and part number. It consists of these numbers if no name is known.
 fn arm_name(implementer: u8, part: u16) -> String {
     match arm_core(implementer, part) {
         Some(name) => name.to_owned(),

@@ -119,7 +119,6 @@ impl Found {
         }
     }
 
-    /// Removes clusters and shared clocks that contradict each other.
     fn limit_groups(&mut self) {
         let clusters = contradictions(&self.sets(|cpu| cpu.cluster));
         let clocks = contradictions(&self.sets(|cpu| cpu.policy));
@@ -134,7 +133,6 @@ impl Found {
         }
     }
 
-    /// The CPUs that have a set, each with its set.
     fn sets(&self, of: impl Fn(&Cpu) -> Option<CpuMask>) -> BTreeMap<usize, CpuMask> {
         let sets = self
             .cpus

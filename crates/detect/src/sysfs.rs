@@ -165,7 +165,6 @@ fn cpus(sys: &Folder, online: &CpuMask, found: &mut Found) {
         .extend(all_caches.into_iter().map(|(_, cache)| cache));
 }
 
-/// The content of `proc/cpuinfo` beside a copy of sysfs.
 fn cpuinfo(sys: &Path) -> CpuInfo {
     let file = sys.parent().map(|root| root.join("proc/cpuinfo"));
     let text = file.and_then(|file| read(&file).ok());
@@ -274,8 +273,8 @@ fn spans(
     spans
 }
 
-/// Reads sets of CPUs above the last-level cache. On s390, Linux has a scheduling domain for each set. Such machines
-/// may show no caches; their CPUs then share a package.
+/// Reads sets of CPUs above the last-level cache. On s390, Linux has a scheduling domain for each set. If a machine
+/// shows no caches, a CPU without a cluster gets its package as its cluster.
 fn packages(all: &Folder, found: &mut Found, online: &CpuMask) {
     let packages = spans(all, online, ["package_cpus", "core_siblings"], found);
     if found.caches.is_empty() {
@@ -364,7 +363,7 @@ fn caches(cpu: &Folder, core: CpuMask) -> (Vec<Cache>, bool) {
     (caches, all_readable)
 }
 
-/// The number of KiB in a size such as `1280K` or `32M`.
+/// For a size such as `1280K` or `32M`.
 fn kib(size: &str) -> Option<u32> {
     match size.strip_suffix('M') {
         Some(mib) => mib.parse::<u32>().ok()?.checked_mul(1024),
@@ -372,7 +371,6 @@ fn kib(size: &str) -> Option<u32> {
     }
 }
 
-/// Reads the nodes and distances, without nodes that have only memory.
 fn nodes(sys: &Folder, found: &mut Found, online: &CpuMask) {
     let folder = sys.at("devices/system/node");
     let numbers = folder.numbered("node");

@@ -44,7 +44,6 @@ impl Found {
         self.warnings.extend(warnings);
         let kinds = kinds(&self, &capacities);
         let mut out = String::new();
-        // Writing to a String cannot fail.
         let _ = self.write(&mut out, name, &kinds, &capacities, governor);
         MachineFile {
             text: out,
@@ -379,7 +378,6 @@ fn kinds<'a>(found: &'a Found, capacities: &Capacities) -> Vec<Kind<'a>> {
             false => names[index].clone(),
         };
     }
-    // CPUs of equal capacity may differ in another property.
     for index in 1..kinds.len() {
         if kinds[..index]
             .iter()

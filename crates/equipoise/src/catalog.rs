@@ -13,7 +13,6 @@ use std::path::PathBuf;
 use workload::recording::{Recording, Step, Thread};
 use workload::{Better, Param, Workload};
 
-/// Executes `equipoise machine`.
 pub fn machine(action: Catalog, output: &Output) -> Result<(), Error> {
     match action {
         Catalog::List => {
@@ -54,7 +53,6 @@ pub fn machine(action: Catalog, output: &Output) -> Result<(), Error> {
     }
 }
 
-/// Executes `equipoise workload`.
 pub fn workload(action: Catalog, output: &Output) -> Result<(), Error> {
     match action {
         Catalog::List => list(
@@ -82,7 +80,6 @@ pub fn workload(action: Catalog, output: &Output) -> Result<(), Error> {
 /// The note about frequencies: only kernel/sched/cpufreq_schedutil.c reads the value of `scx_bpf_cpuperf_set()`.
 const SCHEDUTIL_ALONE: &str = "these take effect only under the governor schedutil";
 
-/// Executes `equipoise policy`.
 pub fn policy(action: Catalog, output: &Output) -> Result<(), Error> {
     match action {
         Catalog::List => {
@@ -116,7 +113,6 @@ pub fn policy(action: Catalog, output: &Output) -> Result<(), Error> {
     }
 }
 
-/// Executes `equipoise scheduler`.
 pub fn scheduler(action: SchedulerAction, output: &Output) -> Result<(), Error> {
     let peers: Result<Vec<Peer>, _> = match &action {
         SchedulerAction::Fetch { schedulers } if !schedulers.is_empty() => {

@@ -376,7 +376,6 @@ mod tests {
         Cli::command().debug_assert();
     }
 
-    /// A terminal of 80 columns does not wrap the examples.
     #[test]
     fn examples_are_commands_with_a_comment_above() {
         let mut checked = 0;

@@ -14,7 +14,6 @@ use policy::Policy;
 use report::Shown;
 use std::collections::HashSet;
 
-/// Runs the schedulers and shows them side by side.
 pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
     let load = &args.workload;
     output::check_trace(args.runs.trace.as_deref())?;
@@ -75,7 +74,6 @@ pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
     interrupt::check()
 }
 
-/// Does the command line name no schedulers to compare?
 fn is_usual(args: &Compare) -> bool {
     !args.all_policies && args.policies.is_empty() && args.schedulers.is_empty()
 }
@@ -115,7 +113,6 @@ fn schedulers(args: &Compare) -> Result<(Vec<Scheduler>, Vec<Vec<String>>), Erro
     }
     foreign::tell_apart(&schedulers, &mut foreign, &args.schedulers);
     schedulers.extend(foreign);
-    // The scheduler's name distinguishes results and trace files.
     let mut names = HashSet::new();
     if let Some(twice) = schedulers.iter().find(|one| !names.insert(one.name())) {
         return Err(bad(

@@ -22,12 +22,10 @@ const MOST_STOLEN_PCT: f64 = 5.0;
 /// The size, in KiB, of each CPU's buffer for a trace that has no reader.
 const TRACED_KB: u32 = 1024;
 
-/// Detects a machine.
 pub fn run(args: Detect, output: &Output) -> Result<(), Error> {
     write(find(&args)?, &args.name, output)
 }
 
-/// Detects this computer, and measures costs.
 pub fn calibrate(args: &Calibrate, output: &Output) -> Result<(), Error> {
     write(measured(args.traced, args.force)?, &args.name, output)
 }
@@ -57,7 +55,6 @@ pub fn measured(traced: bool, force: bool) -> Result<Found, Error> {
     Ok(found)
 }
 
-/// Returns an error if other processes have kept CPUs busy.
 fn refuse_others(watch: &Watch) -> Result<(), Error> {
     let Some(others) = watch.others(None) else {
         return Ok(());
@@ -98,7 +95,6 @@ fn find(args: &Detect) -> Result<Found, Error> {
     }
 }
 
-/// Detects this computer.
 pub fn this() -> Result<Found, Error> {
     let mut found = sysfs(Path::new("/sys"))?;
     found.add_running_kernel();

@@ -21,13 +21,10 @@ pub fn say_styled(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// The exit status after a scheduler in C has failed.
 const FOREIGN: u8 = 3;
 
-/// The exit status if a simulation deviates from its measurement.
 const MISSED: u8 = 4;
 
-/// The reason why a command failed.
 #[derive(Debug)]
 pub enum Error {
     /// The command line or a file is wrong: status 2.
@@ -49,12 +46,10 @@ pub enum Error {
 }
 
 impl Error {
-    /// The error for `path`, which cannot be written.
     pub fn write(path: &Path, error: &io::Error) -> Error {
         Error::Write(format!("{}: {error}", path.display()))
     }
 
-    /// Prints the error's message on standard error, and returns the exit status.
     pub fn report(self) -> ExitCode {
         match self {
             Error::Input(bad) => {

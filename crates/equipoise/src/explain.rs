@@ -15,7 +15,6 @@ use report::explain::{
 use report::{FirstRun, Recorder};
 use std::slice;
 
-/// Shows why threads of the first run waited.
 pub fn run(mut args: Explain, output: &Output) -> Result<(), Error> {
     if args.task.is_empty() {
         args.task.extend(hunt::victim(&args.workload));
@@ -68,7 +67,6 @@ pub fn run(mut args: Explain, output: &Output) -> Result<(), Error> {
     output::emit(output, &[document], None, Staged::default())
 }
 
-/// The options for the machine and the workload.
 fn of_load(args: &Explain) -> Vec<String> {
     subject::options(&args.machine, &args.workload, args.cpunodebind.as_deref())
 }

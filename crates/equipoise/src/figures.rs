@@ -117,14 +117,12 @@ fn explain(load: &[String], named: &[String], runs: &Runs) -> String {
     format!("equipoise explain {}", joined(&words))
 }
 
-/// The command line of this process, and the command's version.
 fn made_by() -> String {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let version = env!("EQUIPOISE_VERSION");
     format!("equipoise {} (version {version})", joined(&words))
 }
 
-/// The words of a command line, each quoted so that a shell takes it as one word.
 fn joined(words: &[String]) -> String {
     let words: Vec<_> = words.iter().map(|it| word(it)).collect();
     words.join(" ")

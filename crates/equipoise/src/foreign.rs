@@ -18,7 +18,6 @@ const WORKER: &str = "--simulate-elsewhere";
 /// The path of this program, even after its file has been replaced.
 const ITSELF: &str = "/proc/self/exe";
 
-/// Was this process started as a worker?
 pub fn is_worker() -> bool {
     std::env::args_os()
         .nth(1)
@@ -90,7 +89,6 @@ pub fn send_elsewhere(schedulers: &mut [Scheduler], recipe: &Recipe) {
     }
 }
 
-/// The function that starts a worker.
 pub fn start() -> Start {
     Arc::new(|| {
         let mut command = Command::new(ITSELF);
@@ -160,12 +158,10 @@ fn peer(files: &[PathBuf]) -> Result<Option<Peer>, Error> {
     }
 }
 
-/// Compiles one scheduler from `files` and prints a warning for each deprecated feature that it uses.
 pub fn one(files: &[&Path], include: &[&Path], kernel: Kernel) -> Result<Scheduler, Error> {
     Ok(warned(Scheduler::foreign_in(files, include, kernel)?))
 }
 
-/// Prints a warning for each deprecated feature that `scheduler` uses.
 fn warned(scheduler: Scheduler) -> Scheduler {
     for warning in scheduler.warnings() {
         say!(

@@ -18,10 +18,8 @@ use std::time::{Duration, Instant};
 
 /// The time between two lines about the progress, if there is no progress bar.
 const BETWEEN_LINES: Duration = Duration::from_secs(10);
-/// The number of runs in which a load is measured.
 const RUNS: u32 = 10;
 
-/// Searches for the worst load, and writes it.
 pub fn run(args: Hunt, output: &Output) -> Result<(), Error> {
     output::expect_text(output)?;
     let ground = |named: &String| {
@@ -72,7 +70,6 @@ pub fn run(args: Hunt, output: &Output) -> Result<(), Error> {
     interrupt::check()
 }
 
-/// Searches for the worst load, and shows the progress.
 fn search<'a>(
     args: &Hunt,
     question: &Question<'_>,
@@ -92,7 +89,6 @@ fn search<'a>(
         let message = format!("{tried} loads tried, worst: {worst}");
         bar.set_position(bar.elapsed().as_secs());
         bar.set_message(message.clone());
-        // Without a terminal, the bar is hidden.
         let mut said = said.lock().expect("no other panics with it");
         if bar.is_hidden() && said.elapsed() >= BETWEEN_LINES {
             *said = Instant::now();
@@ -103,7 +99,6 @@ fn search<'a>(
     Ok(prey?)
 }
 
-/// Writes the load that was found, and shows it.
 fn write(
     args: &Hunt,
     question: &Question<'_>,
@@ -157,7 +152,6 @@ fn write(
     output::show(output, "hunt", page)
 }
 
-/// Measures the load in `file` on each of `grounds`.
 fn measure(
     args: &Hunt,
     question: &Question<'_>,

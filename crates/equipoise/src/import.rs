@@ -14,7 +14,6 @@ use std::process::{Command, Stdio};
 use trace::import::{self, Imported, Summary};
 use workload::recording::{Period, Recording};
 
-/// Writes the workload, and prints a summary of the import on standard error.
 pub fn run(args: Import, output: &Output) -> Result<(), Error> {
     let machine = args.machine.as_deref().map(Machine::find).transpose()?;
     let imported = read(&args.trace, machine.as_ref(), &args.periods)?;
@@ -77,7 +76,6 @@ fn trace_cmd(trace: &Path, file: &Path) -> Command {
     command
 }
 
-/// The command that prints the events of `trace` to `file`.
 fn perf(trace: &Path, file: &Path) -> Command {
     let mut command = Command::new("perf");
     // Without --ns, times are in whole us.
@@ -103,7 +101,6 @@ fn converted(trace: &Path, convert: fn(&Path, &Path) -> Command) -> Option<File>
     status.success().then(|| File::open(&file).ok())?
 }
 
-/// The name of the load of `trace`.
 pub fn stem(trace: &Path) -> String {
     match trace == Path::new(input::STDIN) {
         true => "recorded".to_owned(),
@@ -115,7 +112,6 @@ pub fn stem(trace: &Path) -> String {
     }
 }
 
-/// Prints a summary of the import on standard error.
 pub fn say(summary: &Summary) {
     say!(
         "{} in {:.3} s, {} lost; {}",
@@ -148,7 +144,6 @@ pub fn say_periods(recording: &Recording) {
     }
 }
 
-/// The text of a recording's file.
 pub fn text(recording: &Recording) -> Result<String, Error> {
     let text = serde_json::to_string(recording);
     let text = text.map_err(|error| Error::Write(format!("the recording: {error}")))?;

@@ -14,7 +14,6 @@ pub static STOP: AtomicBool = AtomicBool::new(false);
 /// The status that a shell reports for a command that SIGINT ended.
 pub const STATUS: u8 = 128 + 2;
 
-/// Files that do not have their final names yet.
 static HALF_WRITTEN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// Makes SIGINT, SIGTERM and SIGHUP ask the command to stop from now on.
@@ -45,7 +44,6 @@ pub fn half_written(file: &Path) {
     }
 }
 
-/// Returns an error if the command has been asked to stop.
 pub fn check() -> Result<(), Error> {
     match STOP.load(Ordering::Relaxed) {
         true => Err(Error::Stopped),

@@ -62,7 +62,6 @@ pub fn pages(output: &Output) -> Result<(), Error> {
     command.build();
     let Some(folder) = &output.out else {
         let mut text = Vec::new();
-        // Writing to memory does not fail.
         let _ = page(&command, &mut text);
         return output::print(&String::from_utf8_lossy(&text));
     };
@@ -79,7 +78,6 @@ pub fn pages(output: &Output) -> Result<(), Error> {
     staged.commit()
 }
 
-/// `command`, its subcommands, and their subcommands.
 fn all(command: &Command) -> Vec<&Command> {
     let subcommands = command
         .get_subcommands()

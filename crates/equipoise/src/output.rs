@@ -32,17 +32,12 @@ pub struct Document<'a> {
     pub name: String,
     /// The document as a page, for tables, HTML and pictures.
     pub page: Page,
-    /// The document as JSON.
     pub json: View<'a>,
-    /// The document as CSV.
     pub csv: View<'a>,
 }
 
-/// Several documents as one.
 pub struct All<'a> {
-    /// All documents as JSON.
     pub json: View<'a>,
-    /// All documents as CSV.
     pub csv: View<'a>,
 }
 
@@ -71,7 +66,6 @@ impl Staged {
             false => folder_of(path).to_owned(),
         };
         let mut file = tempfile::Builder::new()
-            // The umask applies as to any other file.
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(folder)
             .map_err(|error| Error::write(path, &error))?;
@@ -154,7 +148,6 @@ fn bad(message: String, expected: &str) -> Result<(), Error> {
     Err(Error::Input(Box::new(BadInput::whole(message, expected))))
 }
 
-/// Shows a page that has no JSON of its own.
 pub fn show(output: &Output, name: &str, page: Page) -> Result<(), Error> {
     show_with(output, name, page, Staged::default())
 }
@@ -274,7 +267,6 @@ pub fn check_place(output: &Output) -> Result<(), Error> {
     }
 }
 
-/// Checks that `trace` is the name of a trace that can be written.
 pub fn check_trace(trace: Option<&Path>) -> Result<(), Error> {
     trace.map_or(Ok(()), |file| {
         trace_kind(file)?;
@@ -325,7 +317,6 @@ fn copy(file: &NamedTempFile, device: &Path) -> io::Result<()> {
     io::copy(&mut file.reopen()?, &mut device).map(drop)
 }
 
-/// The folder of `path`.
 fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
@@ -345,7 +336,6 @@ pub fn one_of_extensions<'a>(
     input::suggest(&format!(".{own}"), known, &expected)
 }
 
-/// The kind of trace that the name of `file` stands for.
 fn trace_kind(file: &Path) -> Result<Kind, Error> {
     Kind::of(file).ok_or_else(|| {
         Error::Input(Box::new(BadInput::whole(

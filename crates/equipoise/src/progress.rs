@@ -8,14 +8,12 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A counter of finished runs.
 pub struct Progress {
     bar: ProgressBar,
     began: Instant,
 }
 
 impl Progress {
-    /// Creates a bar for this number of runs.
     pub fn new(runs: usize) -> Progress {
         let bar = ProgressBar::with_draw_target(Some(runs as u64), ProgressDrawTarget::hidden());
         if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} runs, {eta} left") {
@@ -35,7 +33,6 @@ impl Progress {
         })
     }
 
-    /// Counts one more run.
     fn done(&self) {
         if self.bar.is_hidden() && self.began.elapsed() > PATIENCE {
             // The bar stays hidden if standard error is not a terminal.

@@ -112,7 +112,6 @@ fn for_workload(args: &Record) -> Result<Option<Machine>, Error> {
     }
 }
 
-/// Prints a summary of the calls on pipes and sockets.
 fn say_calls(instance: &Instance) {
     let Some((calls, refused)) = instance.calls() else {
         return;
@@ -134,7 +133,6 @@ fn say_calls(instance: &Instance) {
     }
 }
 
-/// The machine that --machine names, or this computer.
 fn machine(args: &Record) -> Result<Machine, Error> {
     match &args.machine {
         Some(name) => Ok(Machine::find(name)?),
@@ -241,7 +239,6 @@ fn finish(command: Option<Child>) -> io::Result<i32> {
     if child.try_wait()?.is_none()
         && let Some(pid) = Pid::from_raw(child.id() as i32)
     {
-        // The command may have ended just now.
         let _ = kill_process(pid, Signal::TERM);
         return Ok(0);
     }

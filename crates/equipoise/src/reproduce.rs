@@ -9,7 +9,6 @@ use crate::progress::Progress;
 use crate::say;
 use lab::{Case, Experiment, Reproduction};
 
-/// Runs the experiments and shows their tables.
 pub fn run(args: Reproduce, output: &Output) -> Result<(), Error> {
     output::check_trace(args.runs.trace.as_deref())?;
     let start = foreign::start();

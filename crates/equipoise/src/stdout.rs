@@ -18,7 +18,6 @@ extern "C" fn look() {
     CLOSED.store(flags < 0, Ordering::Relaxed);
 }
 
-/// Was standard output closed when the program began?
 pub fn is_closed() -> bool {
     CLOSED.load(Ordering::Relaxed)
 }

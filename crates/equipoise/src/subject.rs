@@ -14,7 +14,6 @@ pub fn recipe(machine: &str, workload: &str, cpunodebind: Option<&str>) -> Recip
     }
 }
 
-/// The options that name this machine and load.
 pub fn options(machine: &str, workload: &str, cpunodebind: Option<&str>) -> Vec<String> {
     let options = [
         ("--machine", Some(machine)),

@@ -32,7 +32,6 @@ const IDLE: Duration = Duration::from_secs(1);
 const MOST_OTHERS_CPUS: f64 = 0.2;
 const MOST_STOLEN_PCT: f64 = 5.0;
 
-/// Runs the trial, or shows bundles.
 pub fn run(mut args: Trial, output: &Output) -> Result<(), Error> {
     match args.action.take() {
         Some(TrialAction::Show { files, goal, all }) => {
@@ -77,7 +76,6 @@ fn measure(args: &Trial, output: &Output) -> Result<(), Error> {
     };
     let trace = kernel.trace().map(<[u8]>::to_vec);
     let costs = kernel.scheduler_costs();
-    // Restore the machine's state from before the trial.
     drop(kernel);
     let measured = Measured::new(&outcome);
     let shown = Shown {
@@ -106,7 +104,6 @@ fn measure(args: &Trial, output: &Output) -> Result<(), Error> {
     ended(outcome.ended).and(simulated).and(bundled)
 }
 
-/// A trial that has ended.
 struct Done<'a> {
     plan: &'a Plan,
     about: &'a About,
@@ -239,7 +236,6 @@ fn names<'a>(plan: &'a Plan, outcome: &Outcome) -> Vec<&'a str> {
     schedulers.map(|&it| &*plan.schedulers[it].name).collect()
 }
 
-/// The error of a trial that ended early.
 fn ended(fault: Option<Fault>) -> Result<(), Error> {
     match fault {
         None => Ok(()),
@@ -314,7 +310,6 @@ fn busy(watches: bool) -> Option<String> {
     })
 }
 
-/// Makes a seed from the clock.
 fn clock() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(1, |now| now.as_micros() as u64 % 1_000_000)

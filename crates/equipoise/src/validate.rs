@@ -75,7 +75,6 @@ fn is_foreign(name_or_file: &str) -> bool {
     name_or_file.ends_with(".bpf.c")
 }
 
-/// A policy, or a scheduler in C.
 fn scheduler(name_or_file: &str, kernel: Kernel) -> Result<Scheduler, Error> {
     match is_foreign(name_or_file) {
         true => foreign::one(&[Path::new(name_or_file)], &[], kernel),

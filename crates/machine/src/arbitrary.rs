@@ -75,7 +75,6 @@ fn assemble(
         .into_iter()
         .map(|(_, core_type)| core_type)
         .collect();
-    // The fastest core type is the reference.
     core_types[0].speed = 1 << 20;
     let cpufreq = core_types
         .iter()
@@ -171,7 +170,6 @@ fn power() -> Power {
     }
 }
 
-/// Up to five OPPs.
 fn opps() -> impl Strategy<Value = Vec<Opp>> {
     vec(100_000..800_000u32, 0..=5).prop_map(|steps| {
         let mut khz = 0;

@@ -160,7 +160,6 @@ mod tests {
         let capacities: Vec<_> = tc2.cpus.iter().map(|cpu| cpu.capacity).collect();
         assert_eq!(capacities, [1441, 1441, 606, 606, 606]);
         assert_eq!(tc2.time_for(16_470_000_000, 0), 16_470_000_000);
-        // The time is calculated in fixed point, and within one part in 2^18 of the measured one.
         let little = tc2.time_for(16_470_000_000, 4);
         assert!(
             little.abs_diff(33_500_000_000) < 33_500_000_000 >> 18,

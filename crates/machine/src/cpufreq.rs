@@ -29,8 +29,7 @@ pub struct Ramp {
     pub down_ns: u64,
 }
 
-/// The default governor of a machine. Only schedutil follows a scheduler's requests
-/// (`scx_bpf_cpuperf_set()`).
+/// A machine's governor of frequencies. Only schedutil follows a scheduler's requests (`scx_bpf_cpuperf_set()`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Governor {
     /// Linux sets the frequency, by the utilization that the scheduler reports.

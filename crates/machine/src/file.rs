@@ -33,7 +33,6 @@ struct MachineFile {
     hz: Option<Spanned<u32>>,
     #[serde(default)]
     idle_governor: IdleGovernor,
-    /// The default is true.
     irq_time_accounting: Option<bool>,
     /// The number of the host's CPUs. By default, the machine is not virtual.
     host_cpus: Option<Spanned<u32>>,
@@ -48,7 +47,6 @@ struct MachineFile {
     package: Spanned<Vec<PackageFile>>,
     numa_distances: Option<Spanned<Vec<Spanned<Vec<u32>>>>>,
     memory: Option<MemoryFile>,
-    /// The costs of callbacks, by the scheduler's name.
     #[serde(default)]
     callbacks: BTreeMap<String, CallbacksFile>,
 }
@@ -106,7 +104,6 @@ struct CoreFile {
     power: Option<CorePowerFile>,
 }
 
-/// An operating performance point. Speed and capacity are proportional to the frequency.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table with khz")]
 struct OppFile {
@@ -125,7 +122,6 @@ struct CpufreqFile {
     rate_limit_us: Option<Spanned<u64>>,
     governor: Option<Spanned<GovernorFile>>,
     energy_performance_preference: Option<Spanned<String>>,
-    /// See `Ramp`.
     ramp_up_us: Option<Spanned<u64>>,
     ramp_down_us: Option<Spanned<u64>>,
 }
@@ -266,7 +262,6 @@ struct PartIdleFile {
     entry_uj: Option<Spanned<u32>>,
 }
 
-/// See [`crate::Turbo`].
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "the table [turbo]")]
 struct TurboFile {
@@ -298,7 +293,6 @@ enum TurboKhz {
 struct PreferredFile {
     #[serde(rename = "source")]
     _source: String,
-    /// The priorities, by lists of CPUs.
     priority: Spanned<BTreeMap<Spanned<String>, Spanned<u32>>>,
 }
 
@@ -310,7 +304,6 @@ struct PackageFile {
     cache: Vec<CacheFile>,
 }
 
-/// Caches of one level and size; see [`crate::Cache`].
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table with level and cpus")]
 struct CacheFile {

@@ -288,7 +288,6 @@ pub fn from_toml<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Box<B
     Err(Box::new(all.expect("there is at least one error")))
 }
 
-/// The first error of each line, from which the others follow.
 fn of_each_line(text: &str, errors: Vec<toml::de::Error>) -> Vec<toml::de::Error> {
     let line = |error: &toml::de::Error| {
         let at = error.span().map_or(0, |span| span.start.min(text.len()));
@@ -370,7 +369,6 @@ fn bad_toml(file: &str, text: &str, error: &toml::de::Error) -> BadInput {
     let unknown = ["unknown field `", "unknown variant `"];
     let mut names = unknown.iter().filter_map(|what| message.strip_prefix(what));
     let expected = match names.next().and_then(|name| name.strip_suffix('`')) {
-        // serde puts names into backticks.
         Some(name) => suggest(name, expected.split('`').skip(1).step_by(2), &expected),
         None => expected,
     };
@@ -382,7 +380,6 @@ fn bad_toml(file: &str, text: &str, error: &toml::de::Error) -> BadInput {
     BadInput::at(file, text, at, message, expected)
 }
 
-/// The line of the error, if it is the head of a table.
 fn head<'a>(text: &'a str, error: &toml::de::Error) -> Option<&'a str> {
     let before = text.get(..error.span()?.start)?;
     let line = text[before.rfind('\n').map_or(0, |at| at + 1)..]
@@ -588,10 +585,8 @@ mod tests {
         // Keys and values on other lines are reported, unless a table's head is wrong, as in `syntax`.
         let both = "hz = = 1\ncolour = 1\n[[core]]\nspeed = 1\ncolour 2\n[[core]]\nspeed = \"x\"\n";
         assert_eq!(lines(both), ["1", "2", "5", "7"]);
-        // Only the first line of this list is wrong by itself.
         let list = "hz = [1,\n2\n[[core]]\nspeed = \"x\"\n";
         assert!(lines(list).len() <= 2, "{:?}", lines(list));
-        // A missing key is reported alone.
         assert_eq!(lines("[[core]]\nspeed = 1\n").len(), 1);
     }
 }

@@ -103,7 +103,7 @@ pub struct Machine {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IdleGovernor {
-    /// The deepest state whose `min_residency_ns` the idle period exceeds, as if the end of the period were known.
+    /// The deepest state whose `min_residency_ns` the idle period reaches, as if the end of the period were known.
     #[default]
     Exact,
     /// Linux 3.10's menu, which predicts the end of the idle period (drivers/cpuidle/governors/menu.c).
@@ -161,20 +161,19 @@ pub struct Costs {
     pub context_switch_ns: u64,
     /// The waking CPU's time in `try_to_wake_up()`.
     pub wakeup_ns: u64,
-    /// The time from sending a reschedule IPI until the target CPU handles it, within a cluster
-    /// (last-level cache) and across clusters.
+    /// The time from sending a reschedule IPI until the target CPU handles it, within a last-level cache.
     pub ipi_near_ns: u64,
-    /// The IPI's time across clusters; see `ipi_near_ns`.
+    /// The IPI's time across last-level caches; see `ipi_near_ns`.
     pub ipi_far_ns: u64,
     /// The time of the timer tick.
     pub tick_ns: u64,
     /// The time from a timer's expiry until its handler has woken its task (interrupt entry and
     /// handler).
     pub timer_irq_ns: u64,
-    /// The cost of cold caches: fetching a line of [`CACHE_LINE`] bytes after a migration within a cluster. A migrated
-    /// task pays this cost for each line of its footprint.
+    /// The cost of cold caches: fetching a line of [`CACHE_LINE`] bytes after a migration within a last-level cache. A
+    /// migrated task pays this cost for each line of its footprint.
     pub refill_near_ns: u64,
-    /// The cost of fetching a line after a migration across clusters; see `refill_near_ns`.
+    /// The cost of fetching a line after a migration across last-level caches; see `refill_near_ns`.
     pub refill_far_ns: u64,
     /// The part of the sum of `wakeup_ns` and `context_switch_ns` that Linux's fair class spends, and the time
     /// that sched_ext spends instead, without the scheduler's callbacks. These costs count only for schedulers

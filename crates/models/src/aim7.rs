@@ -162,7 +162,6 @@ impl Setup {
         }
     }
 
-    /// The number of a user's jobs.
     fn jobs(&self) -> u64 {
         self.subtests.iter().map(|&(_, jobs)| u64::from(jobs)).sum()
     }
@@ -381,13 +380,11 @@ mod tests {
     use crate::fake::{Kernel, run_named};
     use subtests::MIXES;
 
-    /// Users of a mix, with some parameters.
     fn run(mix: &str, users: usize, params: &str, cpus: usize) -> Kernel {
         let params = format!("users={users},users_max={users}{params}");
         run_named(&format!("aim7-{mix}:{params}"), cpus)
     }
 
-    /// Jobs per minute.
     fn rate(kernel: &Kernel) -> f64 {
         let samples = kernel.recorder.samples(JOBS);
         assert_eq!(samples.len(), 1);
@@ -417,7 +414,6 @@ mod tests {
         let high_systime = MIXES.iter().position(|&mix| mix == "high_systime");
         let setup = Setup::new(high_systime.unwrap(), &args);
         let jobs = |name: &str| setup.subtests.iter().find(|(test, _)| test.name == name);
-        // These subtests have 30, 10 and 20 of the mix's total weight of 260.
         assert_eq!(jobs("pipe_cpy").unwrap().1, 12);
         assert_eq!(jobs("tcp_test").unwrap().1, 4);
         assert_eq!(jobs("link_test").unwrap().1, 8);
@@ -444,7 +440,6 @@ mod tests {
         let kernel = run("custom", 50, "", 4);
         let jobs = 50 * Setup::new(2, &Args::read("aim7", PARAMS, None).unwrap()).jobs();
         let ns = jobs as f64 / 5.0 / rate(&kernel) * 60e9;
-        // The work before the signal is fifty forks, and fifty times the initial work on four CPUs.
         let before = SLEEP + 50 * START_WORK.max(SET_UP_WORK / 4);
         let all = kernel.now as f64;
         assert!(ns < all - SLEEP as f64, "{ns} of {all}");
@@ -453,7 +448,6 @@ mod tests {
 
     #[test]
     fn a_lock_bounds_what_needs_it() {
-        // Each subtest runs once, and each file that is created or removed in a directory takes a millisecond.
         let params = ",filesystems=1,part=1,jobs=20,entry=1ms,block=0";
         let rate = rate(&run("disk", 20, params, 16));
         let disk = MIXES.iter().position(|&mix| mix == "disk").unwrap();

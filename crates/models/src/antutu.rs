@@ -1,8 +1,8 @@
 //! An integer score like AnTuTu's: every core computes, in sections that end when the last thread
 //! has finished.
 //!
-//! The benchmark is closed source. We know that its integer tests run one after another, on as many threads as there
-//! are cores, and that the score is higher if the tests take less time.
+//! The benchmark is closed source. Its integer tests are known to run one after another, on as many threads as there
+//! are cores, and the score is higher if the tests take less time.
 
 use crate::benchmark::{Benchmark, CREATE_WORK, Model, params};
 use machine::Machine;

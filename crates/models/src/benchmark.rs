@@ -47,7 +47,6 @@ macro_rules! params {
 
 pub(crate) use {param, params};
 
-/// A benchmark program.
 pub(crate) struct Benchmark {
     pub(crate) name: &'static str,
     pub(crate) description: &'static str,

@@ -85,7 +85,6 @@ impl Program for Thread {
         env.shared[FEWEST] = env.shared[FEWEST].min(self.chunks);
         if env.shared[LEFT] == 0 {
             env.recorder.record(WORK, seconds(env.shared[CHUNKS]));
-            // Without any work there are no shares to compare.
             if env.shared[CHUNKS] > 0 {
                 let mean = env.shared[CHUNKS] as f64 / self.threads as f64;
                 let spread = (env.shared[MOST] - env.shared[FEWEST]) as f64 / mean * 100.0;

@@ -223,7 +223,6 @@ mod tests {
     #[test]
     fn each_thread_wakes_at_its_interval() {
         let kernel = run("duration=300ms");
-        // Two threads with intervals of 1000 us and 1500 us run for 300 ms.
         let cycles = kernel.recorder.samples(LATENCY).len();
         assert!((498..=501).contains(&cycles), "{cycles}");
         for metric in [MIN, AVG, MAX] {
@@ -240,7 +239,6 @@ mod tests {
 
     #[test]
     fn a_late_thread_skips_no_interval() {
-        // Timer slack alone makes every sleep of 10 us at least 50 us long.
         let kernel = run("duration=20ms,interval=10us,distance=0,threads=2");
         let cycles = kernel.recorder.samples(LATENCY).len();
         assert!((3980..=4010).contains(&cycles), "{cycles}");

@@ -133,7 +133,6 @@ enum At {
     Gone,
 }
 
-/// A process of a command.
 struct Process {
     setup: Setup,
     /// The process's place in the chain, from 1.
@@ -143,7 +142,6 @@ struct Process {
 }
 
 impl Process {
-    /// Counts the CPU on which the process began.
     fn count(&self, env: &mut Env) {
         if env.now - env.shared[SINCE] >= WINDOW {
             let mut seen = 0;
@@ -190,7 +188,6 @@ mod tests {
         let kernel = run_named("fork-chain:commands=10,depth=3,least=2ms,most=2ms", 4);
         assert!(kernel.left().is_empty());
         let time = kernel.recorder.samples(TIME)[0];
-        // The shell takes half a millisecond, and each process 2 ms, a fork and an exec.
         let best = 10.0 * (0.5 + 3.0 * (2.0 + 0.1 + 0.3)) / 1e3;
         assert!((best..best * 1.05).contains(&time), "{time} {best}");
     }

@@ -78,7 +78,6 @@ struct Setup {
     compile: u64,
     serial: u64,
     io: u64,
-    /// The footprint in bytes.
     footprint: u64,
 }
 
@@ -136,7 +135,6 @@ enum MakeStep {
 struct Make {
     step: MakeStep,
     setup: Setup,
-    /// The number of objects started.
     started: u64,
     /// The number of tokens that are left before make has to wait for a token from the pipe.
     tokens: u64,
@@ -200,7 +198,6 @@ impl Program for Make {
     }
 }
 
-/// Executes a list of ops, then exits.
 struct Script(std::vec::IntoIter<Op>);
 
 impl Program for Script {
@@ -231,7 +228,6 @@ struct Object {
     assembler: u64,
     io: u64,
     footprint: u64,
-    /// The pipe from `cc1` to `as`.
     pipe: StreamId,
     /// The amount of data that passes through the pipe, in [`PIPE_BUFFER`]s.
     buffers: u64,
@@ -371,7 +367,6 @@ mod tests {
             );
             kernel.recorder.samples(TIME)[0]
         };
-        // Each object takes 20 ms, fixdep's 3 ms, and seven times exec and fork.
         for jobs in [1, 2, 4] {
             let best = 1.0 + 400.0 * 0.0282 / jobs as f64;
             let time = time(jobs);

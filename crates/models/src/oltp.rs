@@ -329,7 +329,6 @@ mod tests {
     use super::*;
     use crate::fake::run_named;
 
-    /// The transactions per second, and the latency of each, in us.
     fn run(workload: &str, cpus: usize) -> (f64, Vec<f64>) {
         let kernel = run_named(workload, cpus);
         assert!(kernel.left().is_empty(), "{:?}", kernel.left());
@@ -368,8 +367,6 @@ mod tests {
         assert!((expected - 10.0..expected + 60.0).contains(&more), "{more}");
     }
 
-    /// A write of the log covers all commits that wait for it: 32 clients commit more often than if each commit needed
-    /// a write of its own.
     #[test]
     fn a_write_of_the_log_is_for_all_commits_that_wait() {
         let (transactions, _) = run("oltp-read-write:threads=32,flush=10000,time=2", 64);

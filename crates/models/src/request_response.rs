@@ -133,7 +133,6 @@ impl Model for Setup {
     }
 }
 
-/// Starts all processes, and counts replies.
 struct Parent {
     setup: Setup,
     created: u64,
@@ -181,7 +180,6 @@ impl Program for Parent {
     }
 }
 
-/// One process of a pair, and its next step.
 struct Role {
     setup: Setup,
     pair: usize,
@@ -271,7 +269,6 @@ mod tests {
     use super::*;
     use crate::fake::run_named;
 
-    /// Requests per second.
     fn rate(workload: &str, cpus: usize) -> f64 {
         let kernel = run_named(workload, cpus);
         let samples = kernel.recorder.samples(THROUGHPUT);

@@ -119,7 +119,6 @@ const METRICS: &[Metric] = &[
     Metric::throughput("requests", "1/s"),
 ];
 
-/// The metrics of wakeups.
 const METRICS_2016: &[Metric] = METRICS.split_at(PERCENTILES.len()).0;
 
 const REQUESTS: MetricId = 2 * PERCENTILES.len();
@@ -208,9 +207,7 @@ impl Model for Setup {
         };
         Start {
             tasks: vec![TaskSpec::new("schbench", main)],
-            // Each thread has a futex.
             streams: vec![StreamKind::Futex.holding(1); messengers + workers],
-            // Each CPU has a lock.
             mutexes: machine.cpus.len(),
             shared,
             ..Start::default()
@@ -218,7 +215,6 @@ impl Model for Setup {
     }
 }
 
-/// Starts the messengers, and reports at the end.
 struct Main {
     setup: Setup,
     each: usize,
@@ -386,7 +382,6 @@ struct Worker {
     number: usize,
     /// The time at which the worker's request or spinning began, in ns.
     began: u64,
-    /// The CPU whose lock the worker takes.
     locked: usize,
     at: AtWorker,
     latencies: Latencies,
@@ -508,14 +503,12 @@ mod tests {
         let kernel = run_named("schbench:workers=3,time=1", 4);
         assert!(kernel.left().is_empty(), "{:?}", kernel.left());
         let value = |name| samples(&kernel, name, METRICS);
-        // A request is 100 us of sleep with 50 us of slack, and 2950 us of work.
         assert!((3_050.0..3_110.0).contains(&value("request_p50")));
         assert!(value("wakeup_p99") < 100.0);
         let requests = value("requests");
         assert!((945.0..985.0).contains(&requests), "{requests}");
     }
 
-    /// On one CPU a worker waits while the others compute.
     #[test]
     fn busy_cpus_delay_requests() {
         let kernel = run_named("schbench:workers=4,time=1", 1);

@@ -42,8 +42,8 @@ const COLLECT: CondId = 0;
 const RESUME: CondId = 1;
 
 /// The shared words: the numbers of transactions since the last collection and in total; the number of threads that
-/// make transactions, and the number of these threads that have stopped; whether the heap is full; the number of active
-/// collectors; and the numbers of collections begun and completed.
+/// execute transactions, and the number of these threads that have stopped; whether the heap is full; the number of
+/// active collectors; and the numbers of collections begun and completed.
 const ALLOCATED: usize = 0;
 const DONE: usize = 1;
 const RUNNING: usize = 2;
@@ -268,7 +268,6 @@ mod tests {
             "warehouses=4,duration=1,transaction=50,heap=40000,collection=50ms",
             2,
         );
-        // 40000 transactions take 1 s on two CPUs, and their collection 25 ms.
         let throughput = kernel.recorder.samples(THROUGHPUT)[0];
         assert!((throughput / 40_000.0 - 1.0).abs() < 0.02, "{throughput}");
         let kernel = run(

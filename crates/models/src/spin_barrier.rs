@@ -44,7 +44,6 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     make: |args| Box::new(Setup::new(args)),
 };
 
-/// An hour, in ns.
 const FOREVER: u64 = 3_600_000_000_000;
 
 /// The number of steps per second, and the time of each step.
@@ -75,7 +74,6 @@ impl Setup {
         TaskSpec::new("thread", thread)
     }
 
-    /// Begins the first step.
     fn begin(env: &mut Env) {
         env.shared[BEGAN] = env.now;
         env.shared[STEP_BEGAN] = env.now;
@@ -220,7 +218,6 @@ mod tests {
     use super::*;
     use crate::fake::run_named;
 
-    /// Steps per second.
     fn rate(params: &str, cpus: usize) -> f64 {
         let kernel = run_named(&format!("spin-barrier:time=1,{params}"), cpus);
         assert!(kernel.left().is_empty(), "{:?}", kernel.left());
@@ -235,7 +232,6 @@ mod tests {
         }
     }
 
-    /// The delay is no part of the time, whether or not the thread creates others.
     #[test]
     fn steps_begin_after_the_delay() {
         for threads in [1, 2] {
@@ -251,7 +247,6 @@ mod tests {
         }
     }
 
-    /// Pollers take turns with the thread for which they wait.
     #[test]
     fn polling_threads_are_in_each_other_s_way_on_too_few_cpus() {
         let (sleeps, polls) = (rate("threads=8,spin=0", 4), rate("threads=8", 4));

@@ -59,7 +59,6 @@ const EVENTS: MetricId = 2;
 const START_MUTEX: MutexId = 0;
 /// The mutex that guards the counter.
 const REQUEST_MUTEX: MutexId = 1;
-/// The shared word that counts requests.
 const PERFORMED: usize = 0;
 /// The shared word with the end of the time, in ns.
 const STOP_AT: usize = 1;

@@ -85,7 +85,6 @@ fn first_tasks_are_bound_unless_they_choose() {
     }
 }
 
-/// The affinities for which `task` and the tasks that it forks ask, in order.
 fn affinities(mut task: TaskSpec, env: &mut Env, asked: &mut Vec<String>) {
     loop {
         match task.program.next(env) {
@@ -137,7 +136,6 @@ fn runs_differ_by_the_seed_only_and_by_little() {
         );
         for (seed, &ns) in noisy.iter().enumerate() {
             assert_eq!(ns, end(name, Some(seed as u64)));
-            // The start is up to 1 ms late, and an interruption is at most 202 us longer than the mean.
             let most = exact + 1_000_000 + exact / 50 + 202_000;
             assert!(ns > exact && ns < most, "{name}: {ns}, exactly {exact}");
         }
@@ -158,7 +156,6 @@ fn a_changed_workload_keeps_the_properties_of_the_workload() {
         assert!(limited.limits_groups());
         assert!(with_noise(&*limited, 1).limits_groups());
     }
-    // The number of users depends on the run.
     let [alone, together, bound] = of("aim7-short:users=10,users_max=100,jobs=1,part=100");
     for varied in [alone, together] {
         let end = |run| Kernel::run(&*varied.of_run(run, 2).unwrap(), 64).now;

@@ -135,8 +135,8 @@ def start_cluster(nodes):
 
 
 def ray(arguments, figures):
-    """Measures the same sweep on a local cluster of three nodes, one of which is killed in the middle. The cluster's
-    start is counted separately, and results are compared byte by byte."""
+    """Measures the same sweep on a local cluster of two nodes beside the head, and with a third node that is killed after
+    a third of the chunks. The cluster's start is counted separately, and results are compared byte by byte."""
     import ray as library
 
     with tempfile.TemporaryDirectory() as folder:
@@ -146,7 +146,6 @@ def ray(arguments, figures):
             equipoise.sweep(**grid(arguments.scale), chunk=arguments.chunk, out=local, jobs=2)
         with timed("start of the cluster", figures, of_tree):
             cluster = start_cluster(2)
-            # This starts the workers before the measurement.
             equipoise.sweep("tc2", "busy:duration=1ms", "eevdf", runs=4, chunk=1, out=Path(folder) / "w", engine="ray")
         spare = []
         begun = Counted()
@@ -240,7 +239,6 @@ class Counted:
 def events(arguments, figures):
     """The events of 5 s of hackbench as a pandas frame."""
     load = equipoise.Workload("hackbench", groups=10, loops=arguments.loops)
-    # The measurement does not include imports.
     warm = equipoise.trace("smp-2", "busy:duration=1ms").events
     warm.to_pandas(), warm.to_polars()
     with timed("simulated", figures):

@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 macro_rules! values {
     ($($kind:ident($type:ty), $format:literal, $name:literal;)*) => {
-        /// Numbers of one type.
         pub enum Values {
             $($kind(Vec<$type>),)*
         }
@@ -163,7 +162,6 @@ pub struct Column {
 }
 
 impl Column {
-    /// A column of numbers, none of which is missing.
     pub fn numbers(values: impl Into<Values>) -> Column {
         Column {
             data: Arc::new(Data::Numbers(values.into())),
@@ -180,7 +178,6 @@ impl Column {
         }
     }
 
-    /// A column of numbers, some of which may be missing.
     pub fn optional<T: Copy + Default>(values: impl IntoIterator<Item = Option<T>>) -> Column
     where
         Values: From<Vec<T>>,
@@ -228,7 +225,6 @@ impl Column {
         }
     }
 
-    /// The numbers, or the indices into the dictionary.
     pub fn values(&self) -> Option<&Values> {
         match &*self.data {
             Data::Numbers(values) => Some(values),
@@ -248,7 +244,6 @@ impl Column {
         self.texts.as_deref()
     }
 
-    /// The given `rows` of the column, in that order.
     pub fn chosen(&self, rows: &[usize]) -> Column {
         let bits = |bits: &Bits| -> Bits { rows.iter().map(|&row| bits.get(row)).collect() };
         let data = match &*self.data {
@@ -436,7 +431,6 @@ impl Schema {
         }
     }
 
-    /// The schema of rows of `columns`.
     pub fn of_rows(columns: &[(String, Column)]) -> Schema {
         let of = |(name, column): &(String, Column)| {
             let texts = column.texts.as_ref();
@@ -502,7 +496,6 @@ impl Array {
     }
 }
 
-/// The only batch of rows in a stream.
 struct Batch {
     columns: Arc<Vec<(String, Column)>>,
     rows: usize,

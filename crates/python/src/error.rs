@@ -18,11 +18,10 @@ create_exception!(
     equipoise,
     SimulationError,
     PyRuntimeError,
-    "A run failed: the scheduler was ejected, as by sched_ext, or no task can ever run again. The message has the\n\
-     run, its seed and the simulated time in ns."
+    "A run failed, for example because the scheduler was ejected, as by sched_ext, or no task can ever run again. The\n\
+     message usually has the run, its seed and the simulated time in ns."
 );
 
-/// The exception for invalid input.
 #[expect(clippy::boxed_local, reason = "as every reader returns it")]
 pub fn bad_input(bad: Box<Bad>) -> PyErr {
     let error = BadInput::new_err(format!("{}\n{}", bad.message(), bad.expected()));
@@ -38,7 +37,7 @@ pub fn bad_input(bad: Box<Bad>) -> PyErr {
     error
 }
 
-/// The exception for a message of our own.
+/// The exception for a message of this package.
 pub fn bad(message: impl Into<String>, expected: impl Into<String>) -> PyErr {
     bad_input(Box::new(Bad::whole(message, expected)))
 }
@@ -53,7 +52,6 @@ pub fn failed(failure: Box<lab::Failure>) -> PyErr {
     }
 }
 
-/// The exception for a run that another thread stopped.
 pub fn stopped() -> PyErr {
     PyKeyboardInterrupt::new_err("stopped")
 }

@@ -48,7 +48,6 @@ impl Combined {
         })
     }
 
-    /// The case for the crate `lab`.
     pub fn case(&self) -> Case<'_> {
         Case {
             machine: &self.machine,
@@ -58,7 +57,6 @@ impl Combined {
     }
 }
 
-/// Some runs of a case, and their numbers.
 struct Part<'a> {
     case: Case<'a>,
     runs: Runs,
@@ -350,7 +348,6 @@ pub fn compare<'py>(
     Ok(all)
 }
 
-/// A table with a row for each measure and policy.
 fn results(findings: &Findings<'_>) -> Table {
     let entries: Vec<&Entry<'_>> = findings.entries().map(|(_, entry)| entry).collect();
     let metric = |entry: &Entry<'_>| entry.measure.metric.clone();
@@ -402,7 +399,6 @@ fn results(findings: &Findings<'_>) -> Table {
         .table()
 }
 
-/// A table with a row for each goal and policy.
 fn verdict(findings: &Findings<'_>) -> Table {
     let schedulers = &findings.comparison.schedulers;
     let goals = &findings.verdict.goals;

@@ -22,7 +22,6 @@ pub struct Policy {
 }
 
 enum Source {
-    /// One of Equipoise's own schedulers.
     Preset(Box<Preset>),
     /// A scheduler in C: its file, the compiled object, and the values that were set for its variables.
     Foreign(PathBuf, Vec<u8>, Vec<(String, i64)>),
@@ -315,7 +314,6 @@ fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     }
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     let mut file = tempfile::Builder::new()
-        // The umask applies as to any other file.
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(folder.unwrap_or(Path::new(".")))?;
     file.write_all(text.as_bytes())?;

@@ -70,7 +70,6 @@ pub fn reproduce<'py>(
     Ok(all)
 }
 
-/// A table with a row for each cell.
 fn cells(cells: &[Cell<'_>], runs: u32) -> Table {
     Columns::default()
         .text("block", cells.iter().map(|cell| cell.block))

@@ -183,12 +183,10 @@ fn wanted<'py>(
     Ok(module.into_any())
 }
 
-/// Builds a table column by column.
 #[derive(Default)]
 pub struct Columns(Vec<(String, Column)>);
 
 impl Columns {
-    /// Adds a column of texts.
     pub fn text<'a, T: Into<Option<&'a str>>>(
         self,
         name: &str,
@@ -197,7 +195,6 @@ impl Columns {
         self.column(name, Column::texts(values.into_iter().map(Into::into)))
     }
 
-    /// Adds a column of numbers, some of which may be missing.
     pub fn optional<T: Copy + Default>(
         self,
         name: &str,
@@ -209,7 +206,6 @@ impl Columns {
         self.column(name, Column::optional(values))
     }
 
-    /// Adds a column of numbers.
     pub fn numbers<T>(self, name: &str, values: impl IntoIterator<Item = T>) -> Columns
     where
         Values: From<Vec<T>>,
@@ -218,12 +214,10 @@ impl Columns {
         self.column(name, Column::numbers(values))
     }
 
-    /// Adds a column of booleans.
     pub fn truths(self, name: &str, values: impl IntoIterator<Item = bool>) -> Columns {
         self.column(name, Column::truths(values))
     }
 
-    /// Adds an existing column.
     pub fn column(mut self, name: &str, column: Column) -> Columns {
         self.0.push((name.to_owned(), column));
         self

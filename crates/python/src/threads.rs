@@ -6,7 +6,6 @@ use report::events::columns::{Columns, EventKind};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// A thread.
 #[derive(Default)]
 struct Thread {
     pid: i32,
@@ -54,7 +53,6 @@ impl Threads {
         &mut threads[place]
     }
 
-    /// A table with a row for each thread.
     pub fn table(&self, names: &Arc<Texts>) -> Table {
         let Threads(threads, _) = self;
         let comms: Vec<i32> = threads.iter().map(|thread| thread.comm).collect();

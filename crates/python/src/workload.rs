@@ -279,7 +279,6 @@ type Parts = (
     Option<String>,
 );
 
-/// A workload with several owners.
 #[derive(Clone)]
 pub struct Shared(Arc<dyn Load>);
 

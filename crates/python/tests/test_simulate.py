@@ -241,7 +241,6 @@ def test_a_scheduler_in_c_runs_apart(tmp_path):
     file.write_text(FIFO)
     comparison = equipoise.compare("smp-2", "busy:duration=20ms", ["eevdf", file], runs=2)
     assert set(comparison.runs.to_pandas()["policy"]) == {"eevdf", "fifo"}
-    # The calling process is not restricted.
     (tmp_path / "more").write_text("x")
     subprocess.run(["true"], check=True)
     failing = Policy.from_c(file, fail=True)

@@ -144,14 +144,12 @@ def test_ctrl_c_ends_a_sweep_soon(tmp_path):
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=60)
     assert child.returncode == -signal.SIGINT
-    # There is one line after that of the progress bar.
     assert err.endswith("equipoise: stopped; the same call continues the sweep in s\n"), err
     assert "Traceback" not in err
     assert not list((tmp_path / "s/runs").glob(".*"))
 
 
 def test_a_failure_is_an_exception():
-    # Each thread waits for the mutex that the other thread holds.
     first, second = [
         '{"lock": "%s", "run": 1000, "lock": "%s", "unlock": "x", "unlock": "y"}' % tuple(of) for of in ("xy", "yx")
     ]

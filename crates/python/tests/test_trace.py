@@ -19,7 +19,6 @@ def test_events_are_columns_in_time_order(trace):
     frame = trace.events.to_pandas()
     assert frame["time_ns"].is_monotonic_increasing
     assert {"sched_switch", "sched_wakeup", "sched_migrate_task", "cpu_frequency"} <= set(frame["event"])
-    # Fields that an event does not have are missing.
     assert frame.loc[frame["event"] == "cpu_frequency", "pid"].isna().all()
     assert frame.loc[frame["event"] == "sched_wakeup", "dest_cpu"].notna().all()
 

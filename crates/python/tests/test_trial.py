@@ -50,7 +50,6 @@ def test_a_bundle_has_a_row_for_each_block_policy_and_metric(bundle):
     assert list(time["scx_lavd"] / time["eevdf"]) == pytest.approx([0.9] * 3)
     decides = samples.loc[samples["decides"], ["metric", "goal", "unit", "better"]].drop_duplicates()
     assert decides.values.tolist() == [["time", "throughput", "s", "lower"]]
-    # Nothing was recorded, so there are no latencies.
     assert set(samples["metric"]) == {"time", "context_switches"}
 
 

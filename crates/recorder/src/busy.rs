@@ -31,7 +31,6 @@ struct Cpus {
 struct Process {
     name: String,
     parent: i32,
-    /// The time of the process itself.
     ticks: u64,
     /// The time of the process's children that have ended.
     childrens_ticks: u64,
@@ -238,7 +237,6 @@ mod tests {
         ];
         write(proc, 1100, 9100, &later);
         let others = watch.without(1, Some(10)).unwrap();
-        // Of 100 busy ticks, this process used 5, and the load used 10 + 20 + 15.
         assert!((others.pct - 25.0).abs() < 1e-9, "{others:?}");
         assert!((others.cpus - 0.5).abs() < 1e-9, "{others:?}");
         let words = "other processes kept 0.50 CPUs busy (cc (1) x 0.35)";
@@ -265,7 +263,6 @@ mod tests {
         write(proc, 1100, 9100, &[]);
         load(90);
         let others = watch.without(1, Some(10)).unwrap();
-        // Of 100 busy ticks, the load used 40.
         assert!((others.pct - 30.0).abs() < 1e-9, "{others:?}");
         let named = watch.without(1, None).unwrap().words();
         assert!(named.contains("длинное\u{fffd} 0.40"), "{named}");

@@ -153,8 +153,8 @@ impl Recorder {
         self.drain(true)
     }
 
-    /// Takes the complete pages out of the buffers and, if `all` is set, the incomplete pages. This takes a CPU from
-    /// the load.
+    /// Takes the pages out of each buffer until it is empty or, unless `all` is set, a page is less than half full.
+    /// This takes a CPU from the load.
     pub fn drain(&mut self, all: bool) -> io::Result<()> {
         for spooled in &mut self.buffers {
             spooled.pages += spooled.buffer.drain(all, &mut spooled.file)?;

@@ -19,7 +19,6 @@ struct Function {
     name: &'static str,
     /// The recorded fields. `PEER` stands for the offset of `unix_sock::peer`.
     fetch: &'static str,
-    /// The filter for calls of interest.
     filter: &'static str,
 }
 
@@ -92,10 +91,8 @@ pub struct Probes {
     pub before: [u64; 2],
 }
 
-/// The calls that were probed.
 #[derive(Clone, Copy)]
 pub struct Calls {
-    /// The number of probed calls.
     pub seen: u64,
     /// The number of calls missed because of `MOST_AT_A_TIME`.
     pub missed: u64,
@@ -218,7 +215,6 @@ pub fn remove_left(tracefs: &Path) {
     }
 }
 
-/// Writes a line that defines or removes probes to the kernel.
 fn define(tracefs: &Path, line: &str) -> io::Result<()> {
     let path = tracefs.join("kprobe_events");
     let named = |error: io::Error| {

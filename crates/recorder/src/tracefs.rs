@@ -353,7 +353,8 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Adds the complete pages and, if `all` is set, the incomplete page to `out`, and returns the number of pages.
+    /// Moves pages to `out` until the buffer is empty or, unless `all` is set, a page is less than half full. Returns
+    /// the number of pages.
     pub fn drain(&mut self, all: bool, out: &mut impl Write) -> io::Result<u64> {
         let page = &mut self.page;
         let mut pages = 0;
@@ -394,7 +395,6 @@ mod tests {
         link("host", FIRST_NAMESPACE).unwrap();
         let error = link("container", "pid:[4026532281]").unwrap_err();
         assert!(error.to_string().contains("container"), "{error}");
-        // Without /proc, nothing is known.
         check_pids(&folder.path().join("none")).unwrap();
     }
 }

@@ -148,7 +148,6 @@ fn section(
             continue;
         };
         let ns = (cost.ns / cost.calls).saturating_sub(clock_ns);
-        // Writing to a string does not fail.
         let _ = writeln!(text, "{callback} = {ns} # {} calls", cost.calls);
     }
     text

@@ -62,7 +62,7 @@ struct State {
 }
 
 impl State {
-    /// Does a change wait that does not need the scheduler to be reloaded?
+    /// Does a change wait that needs no reload?
     fn asks_for_tuning(&self) -> bool {
         let asked = self.asked.as_ref();
         asked.is_some_and(|(policy, _)| policy.is_tuned(&self.policy))
@@ -102,7 +102,6 @@ impl Control {
     }
 
     fn tell(&self) {
-        // If a message is still in the channel, that message is enough.
         let _ = self.news.0.try_send(());
     }
 
@@ -137,7 +136,6 @@ impl Control {
         let mut state = self.state();
         state.policy = policy.clone();
         if let Some(client) = state.waiting.take() {
-            // The client may have disconnected.
             let _ = client.send(Reply::Done(String::new()));
         }
     }

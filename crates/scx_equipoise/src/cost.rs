@@ -11,9 +11,8 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 /// Calls of one callback, and their time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// The number of calls.
     pub calls: u64,
-    /// The time of all calls in ns.
+    /// Of all calls.
     pub ns: u64,
 }
 
@@ -35,7 +34,6 @@ pub struct Measuring {
 }
 
 impl Measuring {
-    /// Begins to measure.
     pub fn start() -> Result<Measuring> {
         // SAFETY: no pointers are passed, and the returned descriptor is ours.
         let fd = unsafe { bpf_enable_stats(BPF_STATS_RUN_TIME) };

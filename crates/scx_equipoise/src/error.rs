@@ -16,7 +16,6 @@ pub enum Error {
 }
 
 impl Error {
-    /// Prints the message on standard error.
     pub fn report(self) -> ExitCode {
         match self {
             Error::Input(bad) => {

@@ -11,7 +11,6 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 
-/// The `bool` of this name, set to true.
 pub fn switched_on(symbol: &str) -> Global {
     Global {
         symbol: symbol.to_owned(),
@@ -58,7 +57,6 @@ pub unsafe fn words<T>(variable: &mut T) -> &[AtomicU64] {
     unsafe { std::slice::from_raw_parts(std::ptr::from_mut(variable).cast(), count) }
 }
 
-/// Does the object have this variable?
 pub fn has(object: &OpenObject, symbol: &str) -> Result<bool> {
     Ok(variables(object)?.contains_key(symbol))
 }

@@ -27,7 +27,6 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    /// A sysfs in `root` with a policy for each of `governors`.
     fn sysfs(root: &Path, driver: &str, governors: &[&str]) {
         for (number, governor) in governors.iter().enumerate() {
             let folder = root.join(format!("devices/system/cpu/cpufreq/policy{number}"));

@@ -60,7 +60,6 @@ pub fn kernel_release() -> String {
         .into_owned()
 }
 
-/// The CPUs that are online, as the kernel lists them.
 pub fn online() -> Result<CpuMask> {
     detect::online(Path::new(SYS)).map_err(anyhow::Error::msg)
 }
@@ -94,7 +93,6 @@ fn read_places() -> Result<Vec<Place>> {
     }
 }
 
-/// Checks that the machine file has as many CPUs as this machine.
 fn fit(described: Machine, cpus: usize) -> Result<Machine, Box<BadInput>> {
     if described.cpus.len() == cpus {
         return Ok(described);
@@ -109,7 +107,6 @@ fn fit(described: Machine, cpus: usize) -> Result<Machine, Box<BadInput>> {
     )))
 }
 
-/// Removes the CPUs that are not `online` from all spans.
 fn keep_online(machine: &mut Machine, online: &CpuMask) {
     machine.offline = CpuMask::first_n(machine.cpus.len()).without(online);
     for level in &mut machine.levels {
@@ -275,9 +272,7 @@ mod tests {
         };
         assert_eq!(capacities(&[1024, 1024]), [1024, 1024]);
         assert_eq!(capacities(&[1024, 512]), [1365, 682]);
-        // The middle one of three capacities does not matter.
         assert_eq!(capacities(&[1024, 900, 512]), [1365, 1200, 682]);
-        // No CPU counts as two.
         assert_eq!(capacities(&[1024, 341]), [1537, 512]);
         assert_eq!(capacities(&[1024, 100]), [1537, 150]);
     }

@@ -37,7 +37,6 @@ pub fn warn(root: &Path, kept: Kept) {
     }
 }
 
-/// Describes the limits of `folder` and of the folders below it.
 fn look(root: &Path, folder: &Path, kept: Kept, found: &mut Vec<String>) {
     let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
     let group = Path::new("/").join(folder.strip_prefix(root).unwrap_or(folder));
@@ -77,7 +76,6 @@ fn bandwidth(text: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Groups with limits that are not enforced are named, at every level; other groups are not named.
     #[test]
     fn groups_with_limits_are_named() {
         let root = tempfile::tempdir().unwrap();

@@ -90,7 +90,6 @@ fn run(opts: &Opts) -> Result<(), Error> {
     if let Some(seconds) = opts.costs {
         let (tell, stop) = mpsc::channel();
         on_signal(move || {
-            // This fails if the time is up, because nothing waits for the message then.
             let _ = tell.send(());
         })?;
         let time = Duration::from_secs_f64(seconds);
@@ -157,7 +156,6 @@ fn policy(opts: &Opts, profile: Option<&mut Profile>) -> Result<Policy, Error> {
     }
 }
 
-/// Calls `act` on SIGINT and SIGTERM.
 fn on_signal(act: impl FnMut() + Send + 'static) -> Result<(), Error> {
     Ok(ctrlc::set_handler(act).context("cannot listen for signals")?)
 }

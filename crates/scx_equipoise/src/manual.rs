@@ -8,14 +8,12 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use std::io::{self, Write};
 
-/// Prints the completions for `shell`.
 pub fn completions(shell: Shell) -> Result<()> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Opts::command(), NAME, &mut text);
     Ok(io::stdout().write_all(&text)?)
 }
 
-/// Prints the manual page.
 pub fn page() -> Result<()> {
     Ok(io::stdout().write_all(text()?.as_bytes())?)
 }
@@ -40,7 +38,6 @@ mod tests {
     fn the_page_is_of_section_8_and_describes_the_commands() {
         let text = text().unwrap();
         assert!(text.contains(".TH scx_equipoise 8"), "{text}");
-        // The page must refer to no other page of its section, because the section has no other page.
         assert!(!text.contains("(8)"), "{text}");
         for command in Opts::command().get_subcommands() {
             let about = command.get_about().unwrap().to_string();

@@ -11,7 +11,6 @@ use std::path::Path;
 /// The first release of Linux with sched_ext.
 const OLDEST: (u32, u32) = (6, 12);
 
-/// The kernel's description of itself.
 #[derive(Debug)]
 pub struct Kernel<'a> {
     /// The kernel's release, such as `6.12.9-amd64`.
@@ -44,7 +43,6 @@ pub fn check(kernel: &Kernel, user: Uid) -> Result<()> {
         bail!("loading a scheduler requires root");
     }
     if state.trim() != "disabled" {
-        // The other scheduler may have exited in the meantime.
         match fs::read_to_string(kernel.sched_ext.join("root/ops")) {
             Ok(name) => bail!("another scheduler is loaded: {}", name.trim()),
             Err(_) => bail!("another scheduler is loaded, or is being unloaded"),

@@ -16,7 +16,6 @@ const PROFILE: &str = "/sys/firmware/acpi/platform_profile";
 /// The time to wait while another change of the policy is under way.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// The platform profile.
 pub struct Profile(File);
 
 impl Profile {

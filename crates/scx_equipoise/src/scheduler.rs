@@ -105,12 +105,10 @@ fn reenqueues_anywhere() -> Result<bool> {
     Ok(compat::ksym_exists("scx_bpf_dsq_reenq")? || compat::ksym_exists("scx_bpf_reenqueue_local___v2")?)
 }
 
-/// A loaded and attached scheduler.
 struct Scheduler<'object> {
     skeleton: BpfSkel<'object>,
     link: Link,
     stats: stats::Server,
-    /// The CPUs for which the scheduler was configured.
     online: CpuMask,
     /// Whether the scheduler reports decisions; `task` is the task whose decisions are printed.
     explains: bool,
@@ -118,8 +116,7 @@ struct Scheduler<'object> {
 }
 
 impl<'object> Scheduler<'object> {
-    /// Loads and attaches the scheduler for `policy` on `machine`, whose CPUs in `online` are
-    /// online.
+    /// Loads and attaches the scheduler for `policy` on `machine`.
     fn load(
         opts: &Opts,
         policy: &Policy,
@@ -147,7 +144,6 @@ impl<'object> Scheduler<'object> {
             skeleton.struct_ops.equipoise_ops_mut().cpu_release = std::ptr::null_mut();
             values.push(globals::switched_on(RELEASED_BY_SWITCH));
         }
-        // Only equipoise has invariants to check.
         if opts.check && globals::has(skeleton.open_object_mut(), CHECKS)? {
             values.push(globals::switched_on(CHECKS));
         }
@@ -246,12 +242,10 @@ impl<'object> Scheduler<'object> {
         Ok(())
     }
 
-    /// The number of decisions that did not fit into the buffer.
     fn explanations_lost(&self) -> u64 {
         self.skeleton.maps.bss_data.as_ref().map_or(0, |bss| bss.explanations_lost)
     }
 
-    /// The counts since the scheduler was loaded.
     fn totals(&self) -> Result<Totals> {
         let bss = self.skeleton.maps.bss_data.as_ref();
         let counters = &bss.context("the scheduler has no variables")?.counters;

@@ -26,7 +26,6 @@ pub enum Next {
 pub type Run =
     fn(&Opts, &Policy, &Machine, CpuMask, &mut MaybeUninit<OpenObject>, &Control) -> Result<Next>;
 
-/// The function that runs the scheduler of `policy`.
 pub fn run(policy: &Policy) -> Run {
     let found = SCHEDULERS
         .iter()

@@ -2,10 +2,10 @@
 //!
 //! Any user may connect to a socket of the loader, so one thread serves all clients, within limits: on the length of a
 //! line, on the time for a line, and on each user's connections, requests and bytes. If a user has too many
-//! connections, the server closes a connection that has sent a part of a line or, if there is none, the connection that
-//! has been silent for longest. A new client is therefore never refused. The server reads from a new client once, so
-//! that a whole line in one piece is answered, whatever other clients send. If connections arrive too fast, they are
-//! served in batches.
+//! connections, the server does not refuse new ones, but closes a connection that has sent a part of a line or, if
+//! there is none, the connection that has been silent for longest. The server reads from a new client once, so that a
+//! whole line in one piece is answered, whatever other clients send. If connections arrive too fast, they are served in
+//! batches.
 //!
 //! The process that serves the socket holds a lock beside it, so that a second process neither removes nor replaces the
 //! socket.
@@ -44,22 +44,21 @@ const MOST_REQUESTS: u32 = 100;
 /// The limit on the pieces that a user sends in a `SECOND`, not counting the first piece of each line.
 const MOST_PIECES: u32 = 100;
 
-/// The name of a server's thread.
 const THREAD: &str = "socket";
 
 /// The size of a piece, which is the number of bytes read at a time. A request is usually shorter.
 const PIECE: usize = 1024;
 
 /// The largest number of connections that are accepted at a time. After [`MANY`] or more, the next connections wait for
-/// [`PACE`], so a flood of connections is accepted at 1,600 per second. Further connections wait in the system's queue,
-/// which is short, or for a place in that queue, so each of a thousand clients waits for less than a second.
+/// [`PACE`], so a flood of connections is accepted at 1,600 per second at most. Further connections wait in the
+/// system's queue, which is short, or for a place in that queue, so each of a thousand clients waits for less than a
+/// second.
 const AT_ONCE: usize = 16;
 const MANY: usize = 4;
 const QUEUE: i32 = 128;
 const PACE: Duration = Duration::from_millis(10);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The behaviour of a server.
 pub trait Service: Send + 'static {
     /// The state that the server keeps for a client between two requests.
     type Memory: Default;
@@ -76,14 +75,12 @@ pub enum Answer {
     Later(Box<dyn FnOnce() -> Result<Vec<u8>> + Send>),
 }
 
-/// Converts `message` to a line of JSON.
 pub fn line(message: &impl serde::Serialize) -> Result<Vec<u8>> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     Ok(line)
 }
 
-/// The users that may connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     All,
@@ -96,13 +93,11 @@ pub enum Access {
 pub struct Socket {
     listener: UnixListener,
     path: PathBuf,
-    /// The identity of the socket's file.
     file: Option<(u64, u64)>,
     /// The lock, which is held as long as this value exists.
     _lock: OwnedFd,
 }
 
-/// The device and inode of the file at `path`, if there is one.
 fn identity(path: &Path) -> Option<(u64, u64)> {
     let found = fs::symlink_metadata(path).ok()?;
     Some((found.dev(), found.ino()))
@@ -179,7 +174,6 @@ fn listen(path: &Path, access: Access) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Connects, as a client, with the running loader.
 pub fn connect(path: &Path) -> Result<UnixStream> {
     UnixStream::connect(path).map_err(|error| {
         let absent = matches!(
@@ -236,7 +230,6 @@ impl<S: Service> Server<S> {
         }
     }
 
-    /// Runs until the listener is shut down.
     fn run(mut self) {
         loop {
             match self.turn() {
@@ -284,7 +277,7 @@ impl<S: Service> Server<S> {
         if listener.intersects(ends) {
             return Ok(None);
         }
-        // Go backwards, because a client that ends is replaced by one that has already been served.
+        // Go backwards, because the last client takes the place of a client that ends.
         for index in ready.into_iter().rev() {
             self.read(index);
         }
@@ -380,7 +373,6 @@ impl<S: Service> Server<S> {
         }
     }
 
-    /// Serves a client that has sent something.
     fn read(&mut self, index: usize) {
         let goes_on = self.talk(index).unwrap_or_else(|error| {
             log::debug!("a client of the loader: {error:#}");

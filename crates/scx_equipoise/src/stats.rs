@@ -20,7 +20,6 @@ use std::time::Duration;
 /// The path where clients of scx_stats look for the loaded scheduler.
 const SOCKET: &str = "/run/scx/root/stats";
 
-/// The totals so far.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     /// The scheduler's own counters.
@@ -66,7 +65,6 @@ macro_rules! metrics {
                 }
             }
 
-            /// Prints `LABEL=COUNT` for each count that is not 0.
             fn format_counted(&self, out: &mut impl Write) -> std::io::Result<()> {
                 $(if self.$name > 0 {
                     write!(out, " {}={}", $label, self.$name)?;
@@ -135,7 +133,6 @@ impl Metrics {
     }
 }
 
-/// Describes the statistics for users.
 pub fn describe(out: &mut impl Write) -> Result<()> {
     StatsServerData::<(), ()>::new()
         .add_meta(Callback::meta())
@@ -143,7 +140,6 @@ pub fn describe(out: &mut impl Write) -> Result<()> {
         .describe_meta(out, None)
 }
 
-/// The server of statistics.
 pub struct Server {
     _socket: Socket,
     requests: Receiver<()>,
@@ -178,7 +174,6 @@ impl Server {
     }
 }
 
-/// Answers requests of scx_stats.
 struct Statistics {
     requests: Sender<()>,
     answers: Receiver<Totals>,
@@ -341,7 +336,6 @@ mod tests {
         assert!(!path.exists());
     }
 
-    /// The first answer begins a client's interval; each later answer ends one.
     #[test]
     fn a_client_gets_what_happened_since_it_last_asked() {
         let (asking, requests) = unbounded();

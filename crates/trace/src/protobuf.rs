@@ -9,7 +9,6 @@ use std::convert::Infallible;
 pub type Decoder<'b> = PbDecoder<&'b [u8]>;
 pub type Error = DecodeError<Infallible>;
 
-/// A type of a field.
 pub trait Value<'b>: Default {
     /// The wire type of the values.
     const WIRE_TYPE: u8;
@@ -59,7 +58,6 @@ impl<'b> Value<'b> for &'b str {
     }
 }
 
-/// A value that is present but not needed.
 #[derive(Default)]
 pub struct Skipped;
 
@@ -176,12 +174,10 @@ impl Default for Message {
 }
 
 impl Message {
-    /// A field of a signed type (`int32`, `int64`).
     pub fn int(self, field: u32, value: impl Into<i64>) -> Message {
         self.uint(field, value.into().cast_unsigned())
     }
 
-    /// A field of an unsigned type, or of an enumeration.
     pub fn uint(mut self, field: u32, value: impl Into<u64>) -> Message {
         self.tag(field, WIRE_TYPE_VARINT);
         let Ok(()) = self.0.encode_varint64(value.into());

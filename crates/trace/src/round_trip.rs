@@ -76,7 +76,6 @@ impl Made {
                 khz: self.number,
             },
             6 => Tracepoint::Mark(&self.names[0]),
-            // No reader needs this event.
             _ => Tracepoint::Exit(task(0)),
         }
     }

@@ -208,12 +208,10 @@ impl<'a> Tracepoint<'a> {
     }
 }
 
-/// The number in a field, if it fits the type `T`.
 fn int<'a, T: TryFrom<i64>>(fields: &impl Fields<'a>, index: usize) -> Option<T> {
     fields.int(index)?.try_into().ok()
 }
 
-/// The remaining fields of a row, and the receiver of their values.
 struct Put<'p> {
     fields: std::slice::Iter<'static, Field>,
     to: &'p mut dyn FnMut(&'static Field, Value<'_>),

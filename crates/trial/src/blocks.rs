@@ -81,8 +81,8 @@ pub struct Outcome {
     pub ended: Option<Fault>,
 }
 
-/// Runs the trial, and returns the complete blocks. Afterwards, the kernel's own scheduler always
-/// runs. `told` is called after each block with the results so far.
+/// Runs the trial, and returns the complete blocks. Afterwards, the kernel's own scheduler runs, unless another one
+/// could not be unloaded. `told` is called with the results so far after each block that counts.
 pub fn run(kernel: &mut dyn Kernel, plan: &Plan, told: &mut dyn FnMut(&Outcome)) -> Outcome {
     let mut trial = Trial {
         outcome: Outcome {
@@ -165,7 +165,6 @@ impl Trial<'_> {
         }
     }
 
-    /// Removes a scheduler and its turns.
     fn remove(&mut self, scheduler: usize, block: u32, why: String) {
         if let Some(at) = self
             .outcome

@@ -1,6 +1,6 @@
 //! A trial in one file, to keep or to send: a tar archive compressed with zstd.
 //!
-//! The archive has `trial.json` ([`Bundle`]), `machine.toml`, the kernel's configuration, the CPUs' topology from
+//! The archive has `trial.json` ([`Bundle`]), `machine.toml`, the kernel's version and configuration, the topology from
 //! sysfs, the recording as a workload, and the page. The command line and the names of threads may reveal something
 //! about the user, so they are replaced unless the user allows them.
 
@@ -154,7 +154,6 @@ impl Bundle {
     }
 }
 
-/// The text of [`RESULTS`] in an archive.
 fn results(bytes: &[u8]) -> Result<String, String> {
     let decoder =
         StreamingDecoder::new(bytes).map_err(|_| "not compressed with zstd".to_owned())?;
@@ -189,7 +188,6 @@ fn without_folders(text: &str) -> String {
     words.join(" ")
 }
 
-/// The kernel's version and configuration.
 fn of_kernel() -> Vec<(String, Vec<u8>)> {
     let version = fs::read_to_string("/proc/version").unwrap_or_default();
     let version = without_builder(&version).into_bytes();
@@ -214,7 +212,6 @@ fn without_builder(version: &str) -> String {
     format!("{before}{after}")
 }
 
-/// The files that describe the CPUs.
 fn topology(sys: &Path) -> Vec<(String, Vec<u8>)> {
     let cpus = Path::new("devices/system/cpu");
     let mut files: Vec<PathBuf> = ["online", "possible"].map(|it| cpus.join(it)).to_vec();
@@ -234,7 +231,6 @@ fn topology(sys: &Path) -> Vec<(String, Vec<u8>)> {
     files.into_iter().filter_map(content).collect()
 }
 
-/// The files in a folder and in its subfolders.
 fn below(sys: &Path, folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(sys.join(folder))
         .into_iter()

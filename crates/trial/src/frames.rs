@@ -144,7 +144,6 @@ mod tests {
         let mut frames = vec![10.0; 198];
         frames.extend([20.0, 30.0]);
         assert_eq!(one_percent_low(&frames), Some(40.0));
-        // 20 ms are exactly twice the median, so they are no jank.
         assert_eq!(jank_pct(&frames), Some(0.5));
         assert_eq!(one_percent_low(&[10.0; 99]), None);
         assert_eq!(jank_pct(&[]), None);

@@ -99,7 +99,6 @@ impl Guard {
         Ok(Part { folder })
     }
 
-    /// Has the guard been killed?
     pub fn is_gone(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
@@ -109,12 +108,10 @@ impl Drop for Guard {
     fn drop(&mut self) {
         self.pipe.take();
         let _ = self.child.wait();
-        // The guard may have been killed.
         let _ = remove(&self.group);
     }
 }
 
-/// A part of the trial's group.
 pub struct Part {
     folder: PathBuf,
 }
@@ -145,7 +142,6 @@ impl Part {
         number(&text, line, key)
     }
 
-    /// The threads in this group and in the groups below.
     pub fn threads(&self) -> Vec<i32> {
         threads(&self.folder)
     }
@@ -179,7 +175,6 @@ fn threads(group: &Path) -> Vec<i32> {
         .collect()
 }
 
-/// The folder of this process's control group.
 fn own_group() -> io::Result<PathBuf> {
     let none = || {
         io::Error::new(

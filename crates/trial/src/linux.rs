@@ -64,8 +64,8 @@ pub struct Linux {
 }
 
 impl Linux {
-    /// Prepares the trial of `schedulers`, which ends when `stop` is true. It is an error if this process may not load
-    /// schedulers, or if the kernel has no sched_ext or already runs a scheduler.
+    /// Prepares the trial of `schedulers`, which ends when `stop` is true. It is an error if a sched_ext scheduler is
+    /// loaded, or if this process cannot load those of `schedulers`, make a control group, or record.
     pub fn new(
         options: Options,
         schedulers: &[Scheduler],
@@ -139,7 +139,6 @@ impl Linux {
         let _ = measured;
     }
 
-    /// Returns an error if the turn has to end.
     fn check(&mut self) -> Result<(), Fault> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(Fault::Stopped);
@@ -155,7 +154,6 @@ impl Linux {
         }
     }
 
-    /// Waits for the end of the load.
     fn wait(
         &mut self,
         running: &mut Running,
@@ -250,7 +248,7 @@ impl Kernel for Linux {
     fn load(&mut self, scheduler: &Scheduler) -> Result<(), Fault> {
         self.scheduler.clone_from(&scheduler.name);
         if let Some(command) = &scheduler.loader {
-            // Otherwise the loader would seem to have loaded this scheduler.
+            // A scheduler that is already there would seem to be the loader's.
             check_unloaded(&sched_ext())?;
             let part = self.guard.part("loader");
             let part = part.map_err(|error| Fault::System(error.to_string()))?;
@@ -310,7 +308,7 @@ impl Kernel for Linux {
     }
 }
 
-/// The number of CPUs that are online, whether or not this process may use them.
+/// The number of online CPUs, including those that this process may not use.
 fn online() -> u32 {
     detect::online(Path::new("/sys")).map_or(0, |cpus| cpus.count() as u32)
 }
@@ -395,7 +393,6 @@ mod tests {
         fs::create_dir(folder.path().join("root")).unwrap();
         fs::write(folder.path().join("root/ops"), "lavd\n").unwrap();
         assert!(message(true).contains("the sched_ext scheduler lavd is loaded"));
-        // A trial of the kernel's own scheduler must not measure another one.
         assert!(of(false, true).is_err());
         let during =
             Fault::System("another program has loaded the sched_ext scheduler lavd".to_owned());

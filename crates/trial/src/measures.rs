@@ -26,12 +26,11 @@ pub struct Figure {
 const LATENCY: Role = Role::Decides(Goal::Latency);
 const EXPLAINS: Role = Role::Explains(Goal::Latency);
 
-/// All figures. The first figure that every turn has decides about the end of a sequential trial.
+/// All figures. The first figure that is above 0 in every turn decides about the end of a sequential trial.
 pub fn figures() -> &'static [Figure] {
     &FIGURES
 }
 
-/// A figure of which lower values are better.
 const fn lower(name: &'static str, unit: Unit, role: Role, of: fn(&Turn) -> Option<f64>) -> Figure {
     Figure {
         name,
@@ -154,7 +153,6 @@ fn total(turn: &Turn, of: fn(&Thread) -> u64) -> Option<f64> {
     Some(sum as f64 * recorded.scale(turn))
 }
 
-/// The share of missed periods in %; `None` if no thread has a period.
 fn missed_pct(turn: &Turn) -> Option<f64> {
     let threads = &turn.recorded.as_ref()?.threads;
     let all: u64 = threads.iter().map(|it| it.periods).sum();
@@ -245,7 +243,6 @@ fn measure(metric: Metric, column: usize, is_part: bool) -> Measure {
     measure
 }
 
-/// The kinds of cores, if there are several.
 fn kinds<'a>(turns: impl Iterator<Item = &'a Turn>) -> Vec<String> {
     let mut kinds: Vec<String> = turns
         .flat_map(|turn| turn.busy_ns.keys().cloned())
@@ -341,7 +338,6 @@ mod tests {
         }
     }
 
-    /// The outcome of these blocks, each with the seconds and the latency in us of two schedulers.
     fn outcome(blocks: &[[(f64, u64); 2]]) -> Outcome {
         let block = |pair: &[(f64, u64); 2]| pair.iter().map(|&(s, us)| turn(s, us)).collect();
         Outcome {
@@ -373,7 +369,6 @@ mod tests {
         assert!(named("worker/wakeup_latency_p99") && named("missed_periods") && !named("energy"));
     }
 
-    /// The table has the mean of the turns' percentiles, not the largest of them.
     #[test]
     fn a_percentile_is_shown_as_the_mean_over_turns() {
         let measured = Measured::new(&outcome(&[[(2.0, 10), (2.0, 10)], [(2.0, 30), (2.0, 10)]]));
@@ -400,7 +395,6 @@ mod tests {
         assert!(!results.verdict.of(Goal::Latency).unwrap().tells_apart());
     }
 
-    /// Half of the turn was recorded, so sums are estimated as twice as large.
     #[test]
     fn sums_are_of_all_of_a_turn_and_percentiles_of_what_was_recorded() {
         let mut half = turn(2.0, 10);

@@ -116,7 +116,6 @@ fn repetitions(repeated: &[String]) -> Option<String> {
     })
 }
 
-/// The cost of recording in words.
 fn cost(about: &About) -> Option<String> {
     let cost = about.cost.as_ref()?;
     if cost.is_too_much {
@@ -334,7 +333,6 @@ mod tests {
         assert!((550..720).contains(&more), "{says}");
     }
 
-    /// Two of eight CPUs are busy.
     #[test]
     fn a_trial_without_a_difference_says_how_busy_all_cpus_are() {
         let mut trial = outcome(&[[1000, 1001], [1001, 1000], [1000, 1000], [1001, 1001]]);

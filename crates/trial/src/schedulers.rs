@@ -41,9 +41,9 @@ impl Scheduler {
         self.name.split(' ').next().unwrap_or_default()
     }
 
-    /// The scheduler called `text`: `eevdf` (the kernel's own), one of Equipoise's policies with or without settings,
-    /// or the command line of a loader. `find` returns the path of a program. It is an error if the policy or the
-    /// program does not exist.
+    /// The scheduler called `text`: `eevdf` (the kernel's own), one of Equipoise's policies with or without settings, a
+    /// policy file, or the command line of a loader. `find` returns the path of a program. It is an error if the policy
+    /// or the program does not exist.
     pub fn parse(
         text: &str,
         find: &dyn Fn(&str) -> Option<PathBuf>,
@@ -98,8 +98,8 @@ impl Scheduler {
     }
 }
 
-/// The schedulers to compare. The baseline is added as the first one, unless `schedulers` has it. A scheduler that
-/// occurs twice gets a number, so that a trial can compare a scheduler with itself.
+/// The schedulers to compare. The baseline comes first, and is added if it is missing. A scheduler that occurs twice
+/// gets a number, so that a trial can compare a scheduler with itself.
 pub fn named(mut schedulers: Vec<Scheduler>) -> Vec<Scheduler> {
     match schedulers.iter().position(|it| it.loader.is_none()) {
         Some(first) => schedulers[..=first].rotate_right(1),
@@ -116,8 +116,8 @@ pub fn named(mut schedulers: Vec<Scheduler>) -> Vec<Scheduler> {
     schedulers
 }
 
-/// The installed schedulers: Equipoise's default policy if its loader is found, and every other `scx_*`
-/// in `folders`.
+/// The installed schedulers: Equipoise's default policy if its loader is found, and the other `scx_*` loaders in
+/// `folders`.
 pub fn installed(folders: &[PathBuf], find: &dyn Fn(&str) -> Option<PathBuf>) -> Vec<Scheduler> {
     let entries = folders.iter().filter_map(|folder| folder.read_dir().ok());
     let names = entries.flatten().flatten().map(|entry| entry.file_name());

@@ -182,7 +182,6 @@ impl Generator {
         }
     }
 
-    /// One task of the pair waits, and the other one wakes it.
     fn pair(&mut self, task: usize) {
         let pair = task / 2;
         let wakers = ["signal", "broad"];

@@ -93,7 +93,6 @@ impl Nodes {
     }
 }
 
-/// A thread of a workload that is bound to nodes.
 struct OnNodes {
     program: Box<dyn Program>,
     nodes: Nodes,

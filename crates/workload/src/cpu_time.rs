@@ -14,7 +14,6 @@ pub(crate) fn direction(text: &str) -> Option<Better> {
     }
 }
 
-/// The expectation of [`direction`], for messages.
 pub(crate) const EXPECTED: &str = "`more` or `less`, whichever is better";
 
 /// The metric of the CPU time of `whose` threads, in s, of which a run has one sample.

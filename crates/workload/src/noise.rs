@@ -143,7 +143,6 @@ mod tests {
             rng: Rng::new(1),
         };
         let all: u64 = (0..100_000).map(|_| thread.interrupted(1_000_000)).sum();
-        // The expected share is 0.11 %: 11 times 101 us a second.
         let share = (all - 100_000_000_000) as f64 / 1e11;
         assert!((share - 0.001_11).abs() < 0.000_1, "{share}");
     }

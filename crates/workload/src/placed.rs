@@ -44,7 +44,6 @@ pub struct Placement {
     cpus: Option<CpuMask>,
     nice: i8,
     class: Option<FairClass>,
-    /// The slice in ns.
     slice: Option<u64>,
     session: Option<u32>,
     /// The direction in which the CPU time of the threads is better, if CPU time decides.
@@ -54,7 +53,6 @@ pub struct Placement {
 /// The placement that some parameters give, if any, and the other parameters.
 type Split = (Option<Placement>, Option<String>);
 
-/// The expected form of a value that cannot be read.
 type Expected = String;
 
 impl Placement {
@@ -231,7 +229,6 @@ fn quota(value: &str) -> Result<Bandwidth, Expected> {
         })
 }
 
-/// A workload whose threads have a placement.
 struct Placed {
     name: String,
     placement: Arc<Placement>,
@@ -368,7 +365,6 @@ impl Place {
     }
 }
 
-/// A thread of a workload with a placement.
 struct InPlace {
     program: Box<dyn Program>,
     place: Place,
@@ -395,7 +391,6 @@ mod tests {
 
     const BUSY: &str = r#"{ "tasks": { "busy": { "instance": 2, "run": 1, "loop": 1 } } }"#;
 
-    /// Two threads with these parameters.
     fn busy(params: &str) -> Result<Box<dyn Workload>, Box<BadInput>> {
         crate::parse("busy", "busy", BUSY, Some(params))
     }

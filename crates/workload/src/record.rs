@@ -114,7 +114,7 @@ pub struct Recorder {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Series {
     samples: Vec<f64>,
-    /// The sampling stride; a power of two.
+    /// A power of two.
     stride: u64,
     recorded: u64,
     /// For each thread that shares the metric ([`Metric::sharers`]), the number of its samples.

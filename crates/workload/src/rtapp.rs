@@ -93,7 +93,6 @@ const MOST_POSTS: u64 = i32::MAX as u64;
 /// ended the run.
 const TIME: MetricId = 0;
 
-/// The indices of the shared words.
 mod word {
     /// rt-app's `t_zero`, in ns; the next word says whether this time has been set.
     pub const ZERO: usize = 0;
@@ -120,7 +119,6 @@ pub struct RtApp {
     is_endless: bool,
 }
 
-/// Data shared by all threads of all runs.
 struct Plan {
     config: Config,
     /// For each task, the metrics of its threads: one entry per instance, or one for all.
@@ -146,7 +144,8 @@ struct Log {
     run: Option<MetricId>,
     /// The metrics of wakeups, if there are timers or waits.
     wakes: Option<Wakes>,
-    /// The time left when the last timer of the loop was set, if there are timers.
+    /// The time left when the last timer of the loop was set (the sum over the loop's timers with `cumulative_slack`),
+    /// if there are timers.
     slack: Option<MetricId>,
 }
 
@@ -239,7 +238,6 @@ impl RtApp {
 }
 
 impl RtApp {
-    /// Checks that the file's timeline is possible on `machine`.
     fn check_timeline(&self, machine: &Machine) -> Result<(), Box<BadInput>> {
         let mut online = machine.all_cpus();
         for (timed, at) in &self.plan.config.timeline {
@@ -336,7 +334,6 @@ impl Plan {
         metrics
     }
 
-    /// Adds the metrics of the tasks' and the groups' CPU time.
     fn lay_out_cpu_times(&mut self, metrics: &mut Vec<Metric>) {
         let mut add = |whose: &str, better| {
             metrics.push(cpu_time::metric(Some(whose), better));

@@ -201,7 +201,6 @@ impl Place {
         task
     }
 
-    /// Converts an op of the part to the op that the kernel gets.
     fn op(&self, op: Op) -> Op {
         match op {
             Op::Lock(mutex) => Op::Lock(mutex + self.mutexes),
@@ -278,7 +277,6 @@ impl Place {
     }
 }
 
-/// A task of one of the workloads.
 struct Part {
     program: Box<dyn Program>,
     place: Place,

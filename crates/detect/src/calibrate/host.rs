@@ -75,7 +75,6 @@ mod tests {
         assert_eq!(fewer(2, 1.02), Some(1));
         assert_eq!(fewer(4, 2.1), Some(2));
         assert_eq!(fewer(4, 0.4), Some(1));
-        // Turbo frequencies fall while all CPUs are busy.
         assert_eq!(fewer(4, 3.4), None);
         assert_eq!(fewer(1, 1.0), None);
     }

@@ -21,7 +21,6 @@ const PROP: u32 = 3;
 const NOP: u32 = 4;
 const END: u32 = 9;
 
-/// A node with its properties and children.
 #[derive(Default)]
 pub(super) struct Node {
     pub name: String,
@@ -76,7 +75,6 @@ impl Node {
         })
     }
 
-    /// The first string of the list in the property `name`.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.texts(name).next()
     }
@@ -104,7 +102,6 @@ impl Node {
         self.cell("phandle").or_else(|| self.cell("linux,phandle"))
     }
 
-    /// The node and all nodes below it.
     pub fn all(&self) -> Vec<&Node> {
         let mut all = vec![self];
         let mut next = 0;
@@ -121,7 +118,6 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(bytes.try_into().ok()?))
 }
 
-/// The text until the next zero byte.
 fn string(bytes: &[u8], at: usize) -> Option<&str> {
     let rest = bytes.get(at..)?;
     let end = rest.iter().position(|&byte| byte == 0)?;
@@ -130,7 +126,6 @@ fn string(bytes: &[u8], at: usize) -> Option<&str> {
 
 struct Reader<'a> {
     blob: &'a [u8],
-    /// The next word of the structure.
     at: usize,
     strings: &'a [u8],
 }
@@ -156,7 +151,6 @@ impl Reader<'_> {
         Some(property)
     }
 
-    /// Reads the root, after which the structure must end.
     fn tree(mut self) -> Result<Node, String> {
         let mut open: Vec<Node> = Vec::new();
         let mut root = None;

@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// `sbi_cpuidle_init_cpu()`, `qcom_spm` and others).
 const WFI_NS: u64 = 1_000;
 
-/// Adds the states of `listed` CPUs to `found`.
 pub(super) fn add(found: &mut Found, listed: &[Listed], by_handle: &BTreeMap<u32, &Node>) {
     let (mut incomplete, mut without) = (BTreeSet::new(), CpuMask::EMPTY);
     for cpu in listed {
@@ -72,7 +71,6 @@ fn state<'a>(cpu: &Node, index: usize, by_handle: &BTreeMap<u32, &'a Node>) -> O
         .or_else(|| find(cpu, "cpu-idle-states"))
 }
 
-/// The first power domain of `node`.
 fn domain<'a>(node: &Node, by_handle: &BTreeMap<u32, &'a Node>) -> Option<&'a Node> {
     by_handle.get(&node.cell("power-domains")?).copied()
 }
@@ -94,8 +92,7 @@ fn of_groups<'a>(listed: &[Listed], by_handle: &BTreeMap<u32, &'a Node>) -> BTre
     names
 }
 
-/// An idle state (`init_state_node()` in drivers/cpuidle/dt_idle_states.c); `None` if a time is missing, without which
-/// Linux does not use the state.
+/// An idle state (`init_state_node()` in drivers/cpuidle/dt_idle_states.c); `None` if a time is missing.
 fn idle_state(node: &Node) -> Option<IdleState> {
     let ns = |name: &str| node.cell(name).map(|us| u64::from(us) * 1000);
     // The kernel takes the wakeup latency, or, if there is none, the sum of the entry and the exit latency.

@@ -12,13 +12,10 @@ use std::collections::BTreeMap;
 /// (`qcom_get_related_cpus()`, `of_perf_domain_get_sharing_cpumask()`).
 const DOMAINS: [&str; 2] = ["qcom,freq-domain", "performance-domains"];
 
-/// The property that names a table of OPPs.
 const TABLE: &str = "operating-points-v2";
 
-/// The frequencies of a CPU, by its node.
 #[derive(Default)]
 pub(super) struct Table {
-    /// The OPPs, in rising order.
     pub opps: Vec<OppFound>,
     /// The longest latency of a change, in ns.
     pub latency_ns: Option<u64>,
@@ -102,7 +99,6 @@ fn power_uw(opp: &OppFound, coefficient: u32) -> Option<u64> {
     Some(u64::from(coefficient).saturating_mul(mv * mv * mhz) / 1_000_000)
 }
 
-/// Adds the frequencies of `listed` CPUs to `found`.
 pub(super) fn add(found: &mut Found, listed: &[Listed], by_handle: &BTreeMap<u32, &Node>) {
     let mut tables: BTreeMap<usize, Table> = BTreeMap::new();
     let mut clocks: BTreeMap<(&str, Vec<u32>), CpuMask> = BTreeMap::new();

@@ -118,7 +118,6 @@ impl Reader<'_> {
         Ok((indexes.collect(), relative(&values)))
     }
 
-    /// The distances in a `<distances>` whose objects are nodes.
     fn version_1(&self, root: Node) -> Result<Option<Matrix>, Box<BadInput>> {
         for distances in root
             .descendants()
@@ -160,7 +159,6 @@ fn relative(values: &[f64]) -> Vec<u32> {
         .collect()
 }
 
-/// Is `node` the table of latencies between NUMA nodes?
 fn is_latency(node: &Node) -> bool {
     let kind = node
         .attribute("kind")

@@ -12,7 +12,6 @@ fn cpu(number: u32, core: &str) -> DeviceTreeNode {
         .with("reg", number)
 }
 
-/// A tree with these CPUs, and these nodes beside them.
 fn board(cpus: Vec<DeviceTreeNode>, others: Vec<DeviceTreeNode>) -> (Machine, Vec<String>) {
     let all = node("cpus");
     let all = cpus.into_iter().fold(all, DeviceTreeNode::has);
@@ -70,7 +69,6 @@ fn harts_that_cannot_run_linux_have_no_number() {
         vec![],
     );
     assert_eq!((first.cpus.len(), first.offline.count()), (2, 0));
-    // These harts have a base and a list of extensions; the first hart has no atomics.
     let hart = |number, extensions: &[u8]| {
         cpu(number, "riscv")
             .with("riscv,isa-base", "rv64i")
@@ -142,7 +140,6 @@ fn work_per_mhz_is_no_capacity() {
         "{warnings:?}"
     );
     let [little, big] = <[_; 2]>::try_from(cpus()).unwrap();
-    // If only one CPU has a frequency, it is not used.
     let half = vec![little, big.with("operating-points-v2", 9_u32)];
     let (half, warnings) = board(half, vec![table(9, &[(2_000, false)])]);
     assert_eq!(kinds(&half), ["cortex-a55 308: 0", "cortex-a78 1024: 1"]);
@@ -150,13 +147,11 @@ fn work_per_mhz_is_no_capacity() {
         warnings.iter().any(|it| it.contains("lacks for CPUs 0")),
         "{warnings:?}"
     );
-    // If only one CPU has a capacity, it is not used either.
     let one = vec![with(0, "arm,cortex-a55", 308), cpu(1, "arm,cortex-a78")];
     let (one, _) = board(one, vec![]);
     assert_eq!(kinds(&one), ["cortex-a55 1024: 0", "cortex-a78 1024: 1"]);
 }
 
-/// Linux takes the capacities of such CPUs as equal, but they are not equally fast.
 #[test]
 fn without_work_per_mhz_capacities_are_equal_and_speeds_are_not() {
     let cpus = vec![
@@ -242,7 +237,7 @@ fn clock_domains_of_firmware_are_policies() {
     assert_eq!(policies(&machine), ["0-1", "2-3"]);
 }
 
-/// C V^2 f, as in Linux: 100 * 900 mV^2 * 1000 MHz / 10^6 = 81000 uW.
+/// C V^2 f, as in Linux: 100 * (900 mV)^2 * 1000 MHz / 10^6 = 81000 uW.
 #[test]
 fn the_power_coefficient_is_an_energy_model() {
     let with = |number| cpu(number, "arm,cortex-a53").with("operating-points-v2", 9_u32);
@@ -323,7 +318,6 @@ fn sockets_that_are_nothing_else_are_named() {
     assert_eq!(with(|_| 0), ["left out: the sockets 0-1 2-3"]);
 }
 
-/// A CPU without an L2 reaches the L3 first.
 #[test]
 fn the_level_of_a_cache_is_its_longest_distance() {
     let cache = |name: &str, handle: u32| {
@@ -355,7 +349,6 @@ fn tables_and_idle_states_that_linux_refuses_are_named() {
     let state = node("cpu-sleep")
         .with("min-residency-us", 500_u32)
         .with("phandle", 7_u32);
-    // This frequency has 32 bits instead of 64.
     let opp = node("opp-1").with("opp-hz", 1_000_000_000_u32);
     let table = node("opp-table").with("phandle", 8_u32).has(opp);
     let cpus = vec![

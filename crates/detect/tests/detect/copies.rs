@@ -10,7 +10,6 @@ fn two() -> Cpus<'static> {
     }
 }
 
-/// In a copy, tar has filled up the file with zeros.
 #[test]
 fn the_list_of_online_cpus_is_read_or_refused() {
     let tree = Tree::new(4, &[two()]);
@@ -100,7 +99,6 @@ fn a_cpuinfo_of_arm_has_kinds() {
     );
 }
 
-/// An archive describes its own machine, and not the computer that reads it.
 #[test]
 fn links_out_of_an_archive_are_not_followed() {
     let folder = tempfile::tempdir().unwrap();
@@ -138,7 +136,6 @@ fn links_out_of_an_archive_are_not_followed() {
         &elsewhere.path().join("khz"),
         "sys/devices/system/cpu/policy/cpuinfo_max_freq",
     );
-    // This link leads to another place in the archive.
     link("../policy".as_ref(), "sys/devices/system/cpu/cpu0/cpufreq");
     let khz = || {
         let (found, _) = machine(pack().unwrap());

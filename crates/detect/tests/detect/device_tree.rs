@@ -113,7 +113,6 @@ fn rk3399() -> Vec<u8> {
 #[test]
 fn a_board_of_two_clusters() {
     let (machine, warnings) = machine(detect::device_tree("a.dtb", &rk3399()).unwrap());
-    // 1024 * 485 * 1416 / (1024 * 1800), rounded down.
     assert_eq!(
         kinds(&machine),
         ["cortex-a53 381: 0-3", "cortex-a72 1024: 4-5"]
@@ -184,7 +183,6 @@ fn an_overlay_is_no_machine() {
     );
 }
 
-/// Each word, replaced by an odd one, leads to a machine or to a message.
 #[test]
 fn no_word_of_a_tree_is_too_much() {
     let blob = rk3399();
@@ -199,7 +197,6 @@ fn no_word_of_a_tree_is_too_much() {
     }
 }
 
-/// Reading any blob terminates, with a machine or with a message.
 #[test]
 fn garbage_is_survived() {
     let blob = rk3399();

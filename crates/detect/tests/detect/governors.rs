@@ -114,7 +114,6 @@ fn the_governor_is_the_one_that_decides() {
             "schedutil",
             Some("ondemand chooses the frequencies"),
         ),
-        // A copy of sysfs that lacks the governor's file.
         (["cpufreq-dt", "", ""], None, "schedutil", None),
     ];
     for ([driver, governor, preference], status, expected, warning) in rows {

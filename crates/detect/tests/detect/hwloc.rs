@@ -2,7 +2,6 @@
 
 use crate::{kinds, level, machine};
 
-/// Two P cores of two threads and two E cores with an L2 under one L3, in the format of hwloc 2.
 const HYBRID: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE topology SYSTEM "hwloc2.dtd">
 <topology version="2.0">
@@ -201,7 +200,6 @@ fn errors_name_their_line() {
     assert!(detect::hwloc("h.xml", "").is_err());
 }
 
-/// A topology with these packages, each of which has cores of one thread and the other objects.
 fn packages(packages: &[(&str, &[usize])], others: &str) -> String {
     let package = |(number, (inside, cpus)): (usize, &(&str, &[usize]))| {
         let set: usize = cpus.iter().map(|cpu| 1 << cpu).sum();
@@ -304,7 +302,6 @@ fn distances_of_version_1_are_read() {
     assert_eq!(machine.numa.distances, [[10, 21], [21, 10]]);
 }
 
-/// hwloc writes nothing for a word of 32 CPUs if none of them is in the set.
 #[test]
 fn sets_of_more_than_sixty_four_cpus_are_read() {
     let text = packages(&[("", &[0])], "").replace("cpuset=\"0x1\"", "cpuset=\"0x1,,0x1\"");
@@ -315,7 +312,6 @@ fn sets_of_more_than_sixty_four_cpus_are_read() {
     assert_eq!(machine.offline.count(), 63);
 }
 
-/// Each value, replaced by an odd one, leads to a machine or to a message.
 #[test]
 fn no_value_of_an_attribute_is_too_much() {
     let groups = "<object type=\"Group\" subtype=\"Cluster\" cpuset=\"0x3\"/><object type=\"Die\" cpuset=\"0xc\"/>";

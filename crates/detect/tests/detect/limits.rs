@@ -39,7 +39,6 @@ fn frequencies_that_no_cpu_has() {
             no_cpu("0"),
         ),
         (&[0, 0], false, &[], no_cpu("0")),
-        // These frequencies are in MHz and in Hz instead of kHz.
         (&[800, 2_000], false, &[], no_cpu("800, 2000")),
         (
             &[800_000_000, 2_000_000_000],
@@ -134,7 +133,6 @@ fn powers_of_a_device_tree_that_are_too_large() {
 
 #[test]
 fn cores_that_are_too_large_or_overlap() {
-    // A virtual machine with 16 threads in a core.
     let cpus = Cpus {
         cpus: "0-15",
         cores: "0-15",

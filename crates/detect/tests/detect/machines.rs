@@ -270,7 +270,6 @@ fn the_energy_model_says_what_cores_draw() {
             .all(|(mw, given)| mw.abs_diff(given) <= 1),
         "{mw:?}"
     );
-    // If the energy model lacks a CPU, the machine file has no powers.
     let (machine, _) =
         crate::machine(detect::sysfs(rk3588().energy("cpu4", "4-7", &big).path()).unwrap());
     assert!(machine.power.is_none());

@@ -130,7 +130,6 @@ fn distances_that_the_format_cannot_say_are_the_nearest_that_it_can() {
 
 #[test]
 fn a_cache_across_nodes_is_one_in_each() {
-    // A virtual machine whose caches do not match its nodes.
     let shared = Cpus {
         l3: "0-3",
         l3_size: "16M",
@@ -142,7 +141,6 @@ fn a_cache_across_nodes_is_one_in_each() {
     assert!(warnings[0].contains("spans several nodes"), "{warnings:?}");
 }
 
-/// The warnings about four CPUs, after `edit`, and the machine.
 fn edited(cpus: Cpus<'_>, edit: impl Fn(&Tree)) -> (machine::Machine, Vec<String>) {
     let tree = Tree::new(4, &[cpus]);
     edit(&tree);
@@ -173,7 +171,6 @@ fn sets_of_cpus_that_are_unreadable_or_contradict_each_other_are_named() {
         warnings,
         ["left out: core_cpus_list of CPUs 3, which is not a list of CPUs"]
     );
-    // CPU 2 names CPU 3.
     assert_eq!(level(&machine, "SMT"), "0-1 2-3");
     let (machine, warnings) = core_of_3("0-1");
     assert_eq!(
@@ -188,7 +185,6 @@ fn sets_of_cpus_that_are_unreadable_or_contradict_each_other_are_named() {
         warnings,
         ["left out: cluster_cpus_list of CPUs 1-3, which contradicts those of other CPUs"]
     );
-    // An older kernel's file counts instead.
     let (machine, warnings) = edited(smt, |tree| {
         tree.write(topology(3) + "/core_cpus_list", "foo");
         tree.write(topology(3) + "/thread_siblings_list", "2-3");
@@ -296,7 +292,6 @@ fn an_archive_is_a_folder() {
     assert_eq!(level(&machine, "SMT"), "0-1 2-3");
 }
 
-/// Two packages of two cores of two threads.
 #[test]
 fn a_cpuinfo_has_cores_and_packages() {
     let entry = |cpu: usize| {
@@ -417,7 +412,6 @@ fn a_boost_counts_while_it_is_enabled() {
     };
     assert_eq!(highest(Some("0"), 2_000_000), 2_000_000);
     assert_eq!(highest(Some("1"), 2_500_000), 2_500_000);
-    // Without the file `boost`, the highest frequency decides.
     assert_eq!(highest(None, 2_000_000), 2_000_000);
     assert_eq!(highest(None, 2_500_000), 2_500_000);
 }
@@ -496,7 +490,6 @@ fn without_caches_the_cpus_of_a_socket_belong_together() {
     assert_eq!(warnings, ["left out: the books 0-5 6-11"]);
 }
 
-/// The files in `folder` and below.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let paths = std::fs::read_dir(folder)
         .unwrap()

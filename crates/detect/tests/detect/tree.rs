@@ -10,10 +10,9 @@ pub struct Tree {
     folder: TempDir,
 }
 
-/// CPUs of one kind.
 #[derive(Clone, Copy, Default)]
 pub struct Cpus<'a> {
-    /// Their numbers, as a list.
+    /// As a list.
     pub cpus: &'a str,
     /// The threads of each core, as lists of CPUs separated by spaces; none if each CPU is a core.
     pub cores: &'a str,
@@ -24,13 +23,12 @@ pub struct Cpus<'a> {
     /// The L3 caches and their size; none means that there is no L3.
     pub l3: &'a str,
     pub l3_size: &'a str,
-    /// The kernel's clusters.
     pub clusters: &'a str,
     /// The cpufreq policies; none means one for each CPU.
     pub policies: &'a str,
     /// The frequencies in kHz: the lowest and the highest, or all.
     pub khz: &'a [u32],
-    /// Whether `scaling_available_frequencies` exists.
+    /// Does `scaling_available_frequencies` exist?
     pub lists_khz: bool,
     pub capacity: Option<u32>,
     pub highest_perf: Option<u32>,
@@ -53,7 +51,6 @@ fn spans(lists: &str) -> Vec<CpuMask> {
         .collect()
 }
 
-/// The list among `lists` that contains `cpu`, otherwise `otherwise`.
 fn span_of(lists: &str, cpu: usize, otherwise: CpuMask) -> CpuMask {
     let mut lists = spans(lists).into_iter();
     lists.find(|span| span.contains(cpu)).unwrap_or(otherwise)

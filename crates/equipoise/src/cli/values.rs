@@ -16,7 +16,6 @@ pub struct Files(pub Vec<PathBuf>);
 pub struct Measured {
     /// The policy, or the file of a scheduler in C.
     pub policy: String,
-    /// The file of the trace.
     pub trace: PathBuf,
 }
 
@@ -25,9 +24,7 @@ pub struct Measured {
 pub struct Setting {
     /// The scheduler's own name, if the setting is only for one scheduler.
     pub scheduler: Option<String>,
-    /// The variable.
     pub variable: String,
-    /// The variable's value.
     pub value: i128,
 }
 
@@ -71,12 +68,10 @@ pub fn period(text: &str) -> Result<trace::import::Set, String> {
     Ok((name.to_owned(), period))
 }
 
-/// The refresh interval.
 pub fn interval(text: &str) -> Result<Duration, String> {
     seconds(text, 0.1..=3600.0, "expected seconds from 0.1 to 3600")
 }
 
-/// A time limit, given in seconds.
 pub fn limit(text: &str) -> Result<Duration, String> {
     let expected = "expected a number of seconds, such as 10 or 0.5";
     seconds(text, 0.001..=1e6, expected)

@@ -51,7 +51,6 @@ fn dim() -> Style {
     Style::new().add_modifier(Modifier::DIM)
 }
 
-/// Draws `state`.
 pub fn draw(frame: &mut Frame<'_>, computer: &Computer, state: &State) {
     let area = frame.area();
     let Some(interval) = &state.interval else {
@@ -222,7 +221,6 @@ fn cpu(id: usize, did: Cpu, state: &State, width: usize, has_khz: bool) -> Vec<S
     ]
 }
 
-/// Draws one block per CPU, if there is no room for more.
 fn as_blocks(computer: &Computer, interval: &Interval, width: usize) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     for cluster in computer.machine.clusters() {

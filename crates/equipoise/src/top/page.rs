@@ -15,7 +15,6 @@ const THREADS: usize = 20;
 /// The length of the longest name in a table of threads that fits into 80 columns. The name of a kworker is longer.
 const NAME: usize = 20;
 
-/// The page of an interval. Tables without data are left out.
 pub fn page(computer: &Computer, interval: &Interval) -> Page {
     let mut tables = vec![
         types(computer, interval),
@@ -53,7 +52,6 @@ fn table(title: &str, header: &[&str], rows: Vec<Vec<Cell>>) -> Table {
     }
 }
 
-/// The columns that tables of CPUs and of types share.
 const DOES: [&str; 5] = ["capacity", "busy %", "waiting", "MHz", "switches/s"];
 
 /// The activity of a CPU, or the average of a type's CPUs.
@@ -119,7 +117,6 @@ fn cpus(computer: &Computer, interval: &Interval) -> Table {
     table("CPUs", &[&["CPU"], &DOES[..]].concat(), rows)
 }
 
-/// The columns of a table of threads.
 pub const OF_THREADS: [&str; 8] = [
     "thread", "TID", "CPU", "CPU %", "wait", "wait p99", "runs/s", "moves/s",
 ];
@@ -168,13 +165,11 @@ fn threads(interval: &Interval) -> Table {
     table(&title, &OF_THREADS, rows)
 }
 
-/// A counter of the scheduler.
 pub struct Rate {
     /// The counter's name in statistics.
     pub name: String,
     /// The events that are counted.
     pub what: String,
-    /// The number of these events per second.
     pub a_second: f64,
 }
 
@@ -208,17 +203,14 @@ fn rates(rates: Vec<Rate>) -> Table {
     table("Scheduler activity", &["what", "a second"], rows)
 }
 
-/// The cost of a callback.
 pub struct Callback {
     /// The callback's name in `struct sched_ext_ops`.
     pub name: String,
-    /// The number of calls per second.
     pub calls: f64,
     /// The mean time of a call in ns.
     pub ns: f64,
 }
 
-/// The costs of scx_equipoise's callbacks.
 pub fn costs(interval: &Interval) -> Vec<Callback> {
     let counted = interval.counted.iter();
     let callbacks = counted.filter_map(|counted| counted["callbacks"].as_object());

@@ -21,7 +21,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The watched computer.
 pub struct Computer {
     root: PathBuf,
-    /// The computer's CPUs.
     pub machine: Machine,
     /// The connection to scx_equipoise's statistics. The first answer begins an interval; each later answer ends an
     /// interval and begins the next one.
@@ -109,7 +108,6 @@ impl Computer {
         })
     }
 
-    /// The policy of the running scx_equipoise.
     fn policy(&self) -> Option<String> {
         let stream = UnixStream::connect(self.root.join("run/scx_equipoise/control")).ok()?;
         stream.set_read_timeout(Some(self.patience)).ok()?;
@@ -145,7 +143,6 @@ impl Computer {
     }
 }
 
-/// The counts so far.
 pub struct Moment {
     at: Instant,
     cpus: BTreeMap<usize, Times>,
@@ -170,12 +167,10 @@ struct Times {
 struct Tasks {
     /// The time for which the tasks have waited for the CPU.
     waited_ns: u64,
-    /// The number of times that a task began to run.
     switches: u64,
 }
 
 impl Moment {
-    /// Takes a sample now.
     pub fn now(computer: &Computer) -> Result<Moment, Error> {
         let mut cpus = BTreeMap::new();
         let stat = computer.read("proc/stat").unwrap_or_default();
@@ -226,13 +221,10 @@ fn lines_of_cpus(text: &str) -> impl Iterator<Item = (usize, Vec<u64>)> + '_ {
     })
 }
 
-/// The activity between two moments.
 pub struct Interval {
     /// The length of the interval in s.
     pub seconds: f64,
-    /// The running scheduler.
     pub scheduler: String,
-    /// The activity of each CPU.
     pub cpus: BTreeMap<usize, Cpu>,
     /// The counts of scx_equipoise (its `Metrics`), if it runs and answers this user.
     pub counted: Option<Value>,
@@ -244,7 +236,6 @@ pub struct Interval {
     pub missing: Vec<(&'static str, &'static str)>,
 }
 
-/// The activity of a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cpu {
     /// The busy part of the time, from 0 to 1.
@@ -258,7 +249,6 @@ pub struct Cpu {
 }
 
 impl Interval {
-    /// The activity from `before` to `now`.
     fn between(before: &Moment, now: &Moment) -> Interval {
         let seconds = (now.at - before.at).as_secs_f64().max(1e-9);
         let cpus = now.cpus.iter().map(|(&cpu, times)| {
@@ -296,16 +286,13 @@ impl Interval {
     }
 }
 
-/// Samples a computer over time.
 pub struct Watch {
-    /// The computer.
     pub computer: Computer,
     before: Moment,
     threads: Threads,
 }
 
 impl Watch {
-    /// Begins the first interval.
     pub fn begin(computer: Computer) -> Result<Watch, Error> {
         let before = Moment::now(&computer)?;
         let mut threads = computer.threads();
@@ -322,12 +309,10 @@ impl Watch {
         self.threads.find();
     }
 
-    /// Samples the threads' waits within the interval.
     pub fn look(&mut self) {
         self.threads.look(Instant::now());
     }
 
-    /// Ends an interval, and begins the next one.
     pub fn next(&mut self) -> Result<Interval, Error> {
         let now = Moment::now(&self.computer)?;
         Ok(self.until(now))

@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 /// The number of intervals in a CPU's history.
 const HISTORY: usize = 60;
 
-/// The range of the refresh interval.
 const FASTEST: Duration = Duration::from_millis(250);
 const SLOWEST: Duration = Duration::from_secs(60);
 
@@ -24,26 +23,21 @@ pub struct State {
     pub interval: Option<Interval>,
     /// The busy part of each of the last intervals for each CPU, oldest first.
     pub history: BTreeMap<usize, VecDeque<f64>>,
-    /// The order of threads.
     pub sort: Sort,
-    /// Whether the order is reversed.
     pub is_reversed: bool,
     /// Only threads whose name or process contains this text are shown; case is ignored.
     pub filter: String,
     /// Whether the user is typing the filter, so that keys are its characters.
     pub types_filter: bool,
-    /// Whether each process has one line.
     pub by_process: bool,
     /// The first thread on the screen.
     pub first: usize,
     /// Whether the scheduler's activity is shown instead of the threads, where there is no room for
     /// both.
     pub shows_scheduler: bool,
-    /// Whether the help is shown.
     pub shows_help: bool,
     /// Whether the display is paused: new intervals are not shown.
     pub is_paused: bool,
-    /// The refresh interval.
     pub refresh: Duration,
 }
 
@@ -54,13 +48,9 @@ pub enum Sort {
     Name,
     /// By CPU time, largest first. All further orders also have the largest value first.
     Ran,
-    /// By the mean wait.
     Wait,
-    /// By the 99th percentile of waits.
     WaitP99,
-    /// By turns per second.
     Turns,
-    /// By migrations per second.
     Migrations,
 }
 
@@ -75,7 +65,6 @@ impl Sort {
         (Sort::Migrations, 'm', 7),
     ];
 
-    /// The order's column in [`super::page::OF_THREADS`].
     pub fn column(self) -> usize {
         let mut all = Sort::ALL.into_iter();
         let found = all.find(|&(sort, ..)| sort == self);
@@ -99,7 +88,6 @@ impl Sort {
 }
 
 impl State {
-    /// The state before the first interval.
     pub fn new(refresh: Duration) -> State {
         State {
             interval: None,
@@ -117,7 +105,6 @@ impl State {
         }
     }
 
-    /// Shows `interval`, unless paused.
     pub fn show(&mut self, interval: Interval) {
         if self.is_paused {
             return;

@@ -37,7 +37,6 @@ struct Board {
     has_schedstat: bool,
 }
 
-/// The screen as text, without the blanks at the ends of lines.
 fn drawn(computer: &Computer, state: &State, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(frame, computer, state)).unwrap();
@@ -80,11 +79,9 @@ impl Board {
         fs::write(path, text).unwrap();
     }
 
-    /// Writes the kernel's counts after `second` seconds.
     fn at(&self, second: u64) {
         let (mut stat, mut schedstat) = (String::new(), String::new());
         for cpu in 0..8_u64 {
-            // The load of each CPU goes up and down, at different times.
             let busy: u64 = (1..=second)
                 .map(|second| {
                     let phase = (second * 7 + cpu * 5) % 24;
@@ -122,7 +119,6 @@ impl Board {
             if self.has_schedstat {
                 let turns = second * turns;
                 let ran = second * percent * 10_000_000;
-                // Every fourth second the waits are four times as long.
                 let waited = (turns + turns / second.max(1) * (second / 4) * 3) * wait_us * 1000;
                 self.file(
                     &format!("{folder}/schedstat"),
@@ -333,7 +329,6 @@ fn with_equipoise_in_60_lines() {
         },
     }));
     let screen = board.screen(200, 60, |_| {});
-    // No document has this screen, so check what is next to the threads.
     for expected in [
         "Waking or new tasks that got an idle CPU",
         "1030.0",
@@ -346,7 +341,6 @@ fn with_equipoise_in_60_lines() {
     assert!(screen.lines().all(|line| line.chars().count() <= 200));
 }
 
-/// For a foreign sched_ext scheduler, the events that Linux counts from 6.15 on are shown.
 #[test]
 fn with_another_scheduler() {
     let board = Board::new();
@@ -370,8 +364,6 @@ fn with_another_scheduler() {
     assert!(interval.missing.is_empty(), "{:?}", interval.missing);
 }
 
-/// Without a scheduler and without the kernel's statistics, a reason is given for each empty
-/// column.
 #[test]
 fn without_a_scheduler() {
     let board = Board {
@@ -397,7 +389,6 @@ fn without_a_scheduler() {
     );
 }
 
-/// A hundred CPUs still leave room for threads.
 #[test]
 fn many_cpus_are_a_block_each() {
     let board = Board::new();

@@ -41,11 +41,8 @@ struct Turns {
 /// A thread that ran in an interval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Thread {
-    /// The process's pid.
     pub pid: u32,
-    /// The thread's tid.
     pub tid: u32,
-    /// The thread's name (`comm`).
     pub name: String,
     /// The name of the thread's process, which is the name of the process's first thread.
     pub process: String,
@@ -69,7 +66,6 @@ pub struct Thread {
 /// The waits of a thread, oldest first: for each sample the time, the mean wait (ns), and the number of waits.
 type Waits = VecDeque<(Instant, f64, u64)>;
 
-/// The threads of a computer over time.
 pub struct Threads {
     proc: PathBuf,
     /// The ticks of `stat` per second.
@@ -86,7 +82,6 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// The threads in the folder `proc`.
     pub fn of(proc: PathBuf) -> Threads {
         let is_live = proc == Path::new("/proc");
         let taken = move |began: Instant| match is_live {
@@ -269,7 +264,6 @@ impl Threads {
         folder(&self.proc, id)
     }
 
-    /// The name of process `pid`.
     fn process(&self, pid: u32) -> Option<String> {
         let stat = text(self.folder((pid, pid)).join("stat")).ok()?;
         Some(Stat::parse(&stat)?.name)
@@ -401,7 +395,6 @@ fn p99(waits: &Waits) -> Option<f64> {
     at.map(|(wait, _)| wait)
 }
 
-/// The columns that are empty for all threads, with the reasons.
 fn missing(counted: &BTreeMap<Id, Counted>) -> Vec<(&'static str, &'static str)> {
     let lacks = |has: fn(&Counted) -> bool| !counted.is_empty() && !counted.values().any(has);
     let mut missing = Vec::new();
@@ -481,7 +474,6 @@ mod tests {
         assert_eq!(waits(&[(900.0, 1), (5.0, 99)]), Some(5.0));
     }
 
-    /// For this thread, the kernel counts only ticks.
     #[test]
     fn an_empty_column_has_a_reason() {
         let proc = tempfile::tempdir().unwrap();
@@ -507,7 +499,6 @@ mod tests {
         assert_eq!(threads.missing, []);
     }
 
-    /// A folder with the threads 7 and 8.
     fn two() -> tempfile::TempDir {
         let proc = tempfile::tempdir().unwrap();
         for tid in [7, 8] {
@@ -553,7 +544,6 @@ mod tests {
         threads.taken = Box::new(|_| Duration::from_millis(500));
         let ran = threads.scan(then + Duration::from_secs(1));
         assert_eq!((ran[0].ran, ran[0].turns), (1.0, Some(2.0)));
-        // The third scan reads the thread just as late.
         has_run(proc.path(), 7, [2500, 0, 4]);
         let ran = threads.scan(then + Duration::from_secs(2));
         assert_eq!((ran[0].ran, ran[0].turns), (1.0, Some(1.0)));

@@ -73,7 +73,6 @@ impl Predictor {
         })
     }
 
-    /// The machine file of this computer.
     pub fn machine_file(&self) -> &str {
         &self.text
     }
@@ -164,7 +163,6 @@ impl Predictor {
     }
 }
 
-/// The name of the machine.
 const NAME: &str = "detected";
 
 fn machine(text: &str) -> Result<Machine, Error> {
@@ -330,7 +328,6 @@ fn culprits(pairs: &[Pair], threads: &[Pair]) -> Vec<String> {
     names.into_iter().filter_map(worst).collect()
 }
 
-/// Adds a table of predictions, and their mean error.
 fn show(page: &mut Page, pairs: &[Pair]) {
     let row = |pair: &Pair| -> Vec<Cell> {
         let mut cells = vec![

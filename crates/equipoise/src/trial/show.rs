@@ -136,7 +136,6 @@ fn together(bundles: &[Bundle], shown: Shown) -> Page {
     }
 }
 
-/// The change of a goal against the first scheduler, as a cell.
 fn change(results: &Results<'_>, goal: workload::Goal, scheduler: usize) -> Cell {
     let verdict = results.verdict.of(goal);
     let Some((verdict, change)) = verdict.and_then(|it| Some((it, it.change(0, scheduler)?)))
@@ -150,7 +149,6 @@ fn change(results: &Results<'_>, goal: workload::Goal, scheduler: usize) -> Cell
     )
 }
 
-/// A row for each scheduler that failed.
 fn failures(bundle: &Bundle, outcome: &Outcome, goals: usize) -> Vec<Vec<Cell>> {
     let row = |removed: &::trial::Removed| {
         let name = bundle.plan.schedulers[removed.scheduler].name.clone();

@@ -6,7 +6,6 @@ use lab::{Results, Scheduler};
 use policy::{Kind, Policy, Setting};
 use report::{Cell, Table};
 
-/// The policy whose settings are tried.
 pub const TUNED: &str = "equipoise";
 /// The metrics of a replay that judge a setting, the first one first. If the load goes on, latency comes first.
 const FIGURES: [&str; 2] = ["makespan", "latency"];

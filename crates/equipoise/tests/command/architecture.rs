@@ -4,7 +4,6 @@ use crate::common::root;
 
 use std::path::Path;
 
-/// Appends all sources in `folder` and their paths to `text`.
 fn read(folder: &Path, text: &mut String) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -29,7 +28,6 @@ fn each_rule_is_where_the_table_says() {
     for folder in ["scheduler", "crates", "machines", "policies"] {
         read(&root().join(folder), &mut sources);
     }
-    // Every second piece is between two backticks.
     let named = text
         .lines()
         .filter(|line| line.starts_with('|'))

@@ -176,7 +176,6 @@ fn a_load_has_the_same_name_in_every_message() {
     }
 }
 
-/// A folder's name is no unknown name: the list of the known names would not help.
 #[test]
 fn a_folder_is_not_an_unknown_name() {
     let folder = tempfile::tempdir().unwrap();
@@ -322,7 +321,6 @@ const BUSY: [&str; 9] = [
     "busy:duration=0.01",
 ];
 
-/// The exit status does not depend on whether the message can be written.
 #[test]
 fn a_message_that_goes_nowhere_changes_nothing() {
     let full = || std::fs::File::create("/dev/full").unwrap();
@@ -354,7 +352,6 @@ fn output_that_goes_nowhere_is_an_error() {
     let output = closed.output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("standard output is closed"));
-    // The error must come before the simulation, which takes long here.
     let mut args = BUSY.to_vec();
     args[8] = "busy:duration=3600,threads=512";
     let output = command(&args).args(["--out", "/proc/self"]).output();
@@ -458,13 +455,11 @@ fn gaps_of_a_machine_file_are_warnings_and_errors_if_strict() {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     has!(said, "2 warnings");
-    // A mistyped file is not a mistyped name.
     let output = check(&["machine", "show", "m.tml"]);
     let said = text(&output.stderr);
     has!(said, "m.tml: No such file");
 }
 
-/// The message about a file of another kind says of which kind it is.
 #[test]
 fn a_file_of_another_kind_is_named() {
     let root = crate::common::root();
@@ -491,7 +486,6 @@ fn a_file_of_another_kind_is_named() {
     }
 }
 
-/// A default can be typed as it is shown.
 #[test]
 fn shown_defaults_can_be_typed() {
     let said = crate::common::stdout(&["workload", "show", "cyclictest"]);

@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-/// The processes that `parent` started, and their descendants.
 fn below(parent: u32) -> Vec<u32> {
     let folders = fs::read_dir("/proc").unwrap().flatten();
     let parent_of = |pid: u32| -> Option<u32> {
@@ -29,7 +28,6 @@ fn below(parent: u32) -> Vec<u32> {
     deeper.chain(children.clone()).collect()
 }
 
-/// The command while it runs a scheduler that never returns.
 fn running() -> (Scheduler, Child) {
     let endless = Scheduler::new("", "\twhile (zero == 0);");
     let args = ["compare", "--machine", "tc2", "--runs", "1"];
@@ -45,7 +43,6 @@ fn running() -> (Scheduler, Child) {
     (endless, child)
 }
 
-/// Waits until `found` returns a value.
 fn eventually<T>(mut found: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
@@ -80,14 +77,12 @@ fn its_process_has_nothing() {
     assert_eq!(fs::read(file("environ")).unwrap(), b"");
     let stat = fs::read_to_string(file("stat")).unwrap();
     let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
-    // It has no terminal, and a session of its own.
     assert_eq!(fields[4], "0");
     let own = fs::read_to_string("/proc/self/stat").unwrap();
     assert_ne!(
         Some(fields[3]),
         own.rsplit_once(") ").unwrap().1.split(' ').nth(3)
     );
-    // Only pipes and the object file are open.
     for entry in fs::read_dir(file("fd")).unwrap().flatten() {
         let leads = fs::read_link(entry.path()).unwrap();
         let leads = leads.to_str().unwrap();
@@ -217,7 +212,6 @@ fn the_compiler_reads_headers_and_nothing_else() {
         has!(says, "a.bpf.c");
         assert!(!says.contains("swordfish"), "{says}");
     }
-    // The compiler can read the files that it is given.
     let source = fifo("a", "GPL", "#include \"here.h\"\n#include <there.h>");
     let files = [
         ("a.bpf.c", &*source),
@@ -228,7 +222,6 @@ fn the_compiler_reads_headers_and_nothing_else() {
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
-/// Makes `file` a program of the shell.
 fn write_program(file: &Path, does: &str) {
     fs::write(file, format!("#!/bin/sh\n{does}\n")).unwrap();
     fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();

@@ -30,7 +30,6 @@ fn a_cpu_that_is_half_used_gets_half_the_tasks() {
         means.iter().all(|mean| (mean / 2e6 - 1.0).abs() < 0.1),
         "{means:?}"
     );
-    // The tasks stay where they are.
     for counters in result["counters"].as_array().unwrap() {
         assert!(
             counters["migrations"].as_f64().unwrap() < 20.0,

@@ -43,7 +43,6 @@ fn the_list_of_policies_begins_with_linux_and_our_own() {
     assert!(names(&tables[1]).contains(&"eevdf-6.12".to_owned()));
 }
 
-/// A list has no chart to draw.
 #[test]
 fn a_list_is_no_picture() {
     let message = run_badly(&["machine", "list", "--format", "svg"]);
@@ -90,7 +89,6 @@ fn the_files_of_the_source_tree_are_well_formed() {
         let output = run(&args);
         let (said, stderr) = (text(&output.stdout), text(&output.stderr));
         assert!(output.status.success(), "{stderr}");
-        // Some machines have typical values for costs.
         assert!(
             stderr.lines().all(|line| line.starts_with("warning: ")),
             "{stderr}"

@@ -5,7 +5,6 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A machine, a load and a scheduler with a known cause of the thread's largest loss.
 pub struct Case {
     folder: TempDir,
     pub machine: String,
@@ -33,14 +32,12 @@ impl Case {
         self
     }
 
-    /// Explains a load in rt-app's format.
     pub fn of_load(machine: &str, load: &str, policy: &str, thread: &'static str) -> Case {
         let mut case = Case::new(machine, "", policy, thread);
         case.workload = path(&case.file("load.json", load));
         case
     }
 
-    /// This case, under a scheduler in C.
     pub fn under(mut self, source: &str) -> Case {
         let file = path(&self.file("scheduler.bpf.c", source));
         self.scheduler = vec!["--scheduler".to_owned(), file];
@@ -61,7 +58,6 @@ impl Case {
         args
     }
 
-    /// As [`Case::is`], if several kinds are right.
     pub fn is_one_of(&self, kinds: &[&str], words: &[&str]) {
         let args = [&self.args()[..], &["--format", "json"]].concat();
         let kind = json(&args)["causes"][0]["kind"].clone();
@@ -99,7 +95,6 @@ pub fn path(path: &Path) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// The first sentence after the page's title and notes.
 pub fn first_sentence(page: &str) -> String {
     let verdict = page.split("\n\n").nth(1).unwrap_or_default();
     let line = verdict.lines().next().unwrap_or_default();

@@ -204,7 +204,6 @@ fn remote_node() {
     assert!(cause["better_cpu"].as_u64().unwrap() >= 8, "{cause:#}");
 }
 
-/// TC2 whose A7s are described as A15s.
 #[test]
 fn wrong_capacities() {
     let mut case = Case::new("", "busy:threads=3,duration=0.3", "equipoise", "busy-0").exact();
@@ -275,7 +274,6 @@ fn late_waker() {
     case.is("late_waker", None, &words);
 }
 
-/// Tasks of an rt-app file; `duration` is the rest of the file.
 fn load(tasks: &str, duration: &str) -> String {
     format!(r#"{{ "tasks": {{ {tasks} }}, {duration} }}"#)
 }
@@ -283,7 +281,6 @@ fn load(tasks: &str, duration: &str) -> String {
 const SECOND: &str = r#""global": { "duration": 1 }"#;
 const TO_THE_END: &str = r#""global": { "duration": -1 }"#;
 
-/// A thread that is bound to slow CPUs, with the fast ones idle, and with the fast ones busy.
 #[test]
 fn affinity_is_a_cause_only_where_another_cpu_was_free() {
     let ui = r#""ui": { "run": 4000, "timer": { "ref": "t", "period": 20000 }, "loop": 20, "cpus": [2, 3, 4] }"#;
@@ -350,7 +347,6 @@ fn a_quota_throttles() {
     );
 }
 
-/// The weight of a control group, of threads with equal nice values.
 #[test]
 fn a_group_of_little_weight_gets_little() {
     let tasks = r#""light": { "instance": 2, "run": 1000, "loop": -1, "taskgroup": "/a" },
@@ -365,7 +361,6 @@ fn a_group_of_little_weight_gets_little() {
     case.is("group", None, &words);
 }
 
-/// For nested groups, the product of the weights decides.
 #[test]
 fn a_heavy_group_in_a_light_one_gets_little() {
     let tasks = r#""light": { "instance": 2, "run": 1000, "loop": -1, "taskgroup": "/a/b" },
@@ -423,7 +418,6 @@ fn work_that_is_too_long_is_the_cause_whatever_else_was_lost() {
     );
 }
 
-/// The last of three threads that wake each other up is late because the first one waited.
 #[test]
 fn a_chain_of_three() {
     let tasks = r#""hog": { "instance": 3, "run": 400000, "loop": 1, "cpus": [0] },
@@ -449,7 +443,6 @@ fn all_cpus_busy_with_equal_threads() {
     case.is("busy", None, &["all 2 CPUs were busy"]);
 }
 
-/// All threads are bound to one CPU, and the other CPUs idle.
 #[test]
 fn cpus_outside_its_affinity_idled() {
     let tasks = r#""hog": { "instance": 3, "run": 200000, "loop": 1, "cpus": [2] },
@@ -462,7 +455,6 @@ fn cpus_outside_its_affinity_idled() {
     );
 }
 
-/// The holder of a mutex is in the way, and waits itself.
 #[test]
 fn the_holder_of_a_mutex_was_late() {
     let tasks = r#""low": { "priority": 19, "lock": "m", "run": 5000, "unlock": "m", "sleep": 3000, "loop": 60, "cpus": [0] },
@@ -487,7 +479,6 @@ fn a_frequency_that_follows_the_load() {
     );
 }
 
-/// A scheduler that runs the thread that was last on a CPU again starves those behind it.
 #[test]
 fn a_scheduler_that_starves_is_the_cause() {
     let source = root().join("crates/equipoise/tests/misleading/runs-the-last-first.bpf.c");
@@ -502,7 +493,6 @@ fn a_scheduler_that_starves_is_the_cause() {
     case.is("starved", None, &words);
 }
 
-/// A scheduler that never inserts a task loses it, and the page begins with that.
 #[test]
 fn a_scheduler_that_loses_a_task_is_the_cause() {
     let source = root().join("crates/equipoise/tests/misleading/never-inserts-nice.bpf.c");
@@ -519,7 +509,6 @@ fn a_scheduler_that_loses_a_task_is_the_cause() {
     assert!(first_sentence(&said).starts_with("background-"), "{said}");
 }
 
-/// A real-time thread that sleeps and returns.
 #[test]
 fn a_fifo_thread_on_one_cpu() {
     let tasks = r#""rt": { "policy": "SCHED_FIFO", "priority": 50, "run": 30000, "sleep": 20000, "loop": 10, "cpus": [0] },
@@ -533,7 +522,6 @@ fn a_fifo_thread_on_one_cpu() {
     );
 }
 
-/// Fast CPUs that are all busy, and a thread that is not bound.
 #[test]
 fn the_fast_cpus_are_busy() {
     let tasks = r#""hog": { "instance": 4, "run": 10000, "loop": -1, "cpus": [4, 5, 6, 7] },
@@ -546,7 +534,6 @@ fn the_fast_cpus_are_busy() {
     );
 }
 
-/// Threads that poll at a barrier are in the way of the thread for which they wait.
 #[test]
 fn a_thread_that_only_polls_is_said_to_poll() {
     let case = Case::new("smp-2", "spin-barrier:threads=3", "eevdf", "thread");

@@ -3,7 +3,6 @@
 use crate::common::{command, json, text};
 use serde_json::Value;
 
-/// The cells of these rows of an experiment, from one run.
 fn reproduce(experiment: &str, rows: &str) -> Vec<Value> {
     reproduce_runs(experiment, rows, "1")
 }
@@ -25,7 +24,6 @@ fn under(cells: &[Value], row: &str, column: &str, stat: &str) -> Option<f64> {
     Some(cell["simulated"].as_f64().unwrap())
 }
 
-/// The simulated values of a row under all columns.
 fn simulated(cells: &[Value], row: &str, stat: &str) -> Vec<f64> {
     let of_row = cells
         .iter()
@@ -59,7 +57,6 @@ fn threads_under_a_quota_stall_for_the_rest_of_its_period() {
             let row = format!("{threads} threads");
             let stall = under(&cells, &row, column, "p99.9").unwrap() / 1000.0;
             let rest = 100.0 - 200.0 / threads;
-            // Some get a slice of 5 ms more than others.
             assert!(
                 (rest - 5.0..rest + 10.0).contains(&stall),
                 "{column}, {row}: {stall} ms"
@@ -68,7 +65,7 @@ fn threads_under_a_quota_stall_for_the_rest_of_its_period() {
         let throttled = under(&cells, "throttled periods", column, "avg").unwrap();
         assert_eq!(throttled, 0.0, "{column}");
     }
-    // Until Linux 5.4 unused slices of the quota expired.
+    // Before Linux 5.4 unused slices of the quota expired.
     let cells = reproduce("groups", "longest wait");
     let wait = |column: &str| under(&cells, "longest wait", column, "max").unwrap();
     let since = ["Linux", "Linux 7.3", "equipoise"].map(wait);
@@ -93,7 +90,6 @@ fn work_of_low_priority_delays_a_service() {
     assert!(idle.max(nice) < 1.05 * alone, "{:?}", times("equipoise"));
 }
 
-/// A published scheduler is a column. One queue for 128 CPUs is less than a tenth as fast as the queues of Linux.
 #[test]
 fn the_scheduler_complained_about_is_a_column() {
     let row = "loops, 128 pairs";
@@ -106,7 +102,6 @@ fn the_scheduler_complained_about_is_a_column() {
     assert!(10.0 * simple < eevdf, "{simple} {eevdf}");
 }
 
-/// Without its sources, a column of the chosen rows is left out, and the reason is said in every format.
 #[test]
 fn a_column_without_sources_is_left_out_and_the_reason_is_said() {
     let run = |format: &str| {
@@ -121,7 +116,6 @@ fn a_column_without_sources_is_left_out_and_the_reason_is_said() {
     let says = "Column `scx_p2dq` is left out: no sources in /no/such/folder";
     let (table, _) = run("table");
     assert!(table.contains(says));
-    // Other rows have this column.
     assert!(!table.contains("scx_pandemonium"));
     assert!(run("csv").1.contains(says));
     let (json, _) = run("json");
@@ -162,7 +156,6 @@ fn twice_as_many_threads_as_cpus_must_not_poll() {
     }
 }
 
-/// A thread that is bound to a busy CPU does not wait for a slice of 20 ms.
 #[test]
 fn a_bound_thread_waits_less_than_a_slice() {
     let cells = reproduce("small", "wakeup latency");

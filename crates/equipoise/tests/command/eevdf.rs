@@ -45,7 +45,6 @@ fn an_interrupt_that_sets_the_slices_timer_preempts_nobody() {
     assert!((100.0..4_100.0).contains(&latency), "{latency} us");
 }
 
-/// SCHED_IDLE yields at once, and SCHED_BATCH preempts no task.
 #[test]
 fn idle_tasks_are_preempted_and_batch_tasks_do_not_preempt() {
     let waits = |loops: &str, wakes: &str| {
@@ -79,7 +78,6 @@ fn heavy_tasks_go_to_fast_cpus() {
         5,
         r#""heavy": { "instance": 2, "loop": -1, "run": 10000 }"#,
     );
-    // An A7 takes 20 ms.
     let took = mean(&heavy, "heavy-0/run").max(mean(&heavy, "heavy-1/run"));
     assert!(took < 10_500.0, "{took} us");
 }
@@ -92,7 +90,6 @@ fn a_forked_thread_is_as_old_as_its_fork() {
             "forks": { "loop": 9, "fork": "c", "sleep": 100000 },
             "last": { "policy": "SCHED_FIFO", "run": 50000, "fork": "c", "runtime": 5000000 } } },
         "c": { "instance": 0, "loop": 5, "run": 1000 } "#;
-    // The 45 loops of the other threads take a little more than 1 ms each.
     let period = mean(&run("smp-2", 1, tasks), "c/period");
     assert!((1900.0..2300.0).contains(&period), "{period} us");
 }

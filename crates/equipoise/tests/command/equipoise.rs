@@ -54,7 +54,6 @@ fn equal_tasks_make_equal_progress_on_unlike_cpus() {
     }
 }
 
-/// Threads that share a core change places with those that have one to themselves, also where all cores are alike.
 #[test]
 fn equal_tasks_make_equal_progress_on_hardware_threads() {
     for (machine, threads) in [
@@ -173,7 +172,6 @@ fn two_loops_share_a_cpu_by_weight() {
     assert!((part / expected - 1.0).abs() < 0.05, "{part} of {expected}");
 }
 
-/// Alongside loops that may run anywhere, a pinned task waits for at most a slice and a tick.
 #[test]
 fn a_pinned_task_does_not_wait_behind_a_long_slice() {
     let result = run(
@@ -186,7 +184,6 @@ fn a_pinned_task_does_not_wait_behind_a_long_slice() {
     assert!(latency < 7_100.0, "{latency} us");
 }
 
-/// After a loop has run alone on its CPU for seconds, it owes nothing to other tasks.
 #[test]
 fn a_task_that_ran_alone_need_not_wait_for_as_long() {
     let result = run(
@@ -210,8 +207,6 @@ fn the_cpu_of_a_task_that_others_wait_for_runs_at_full_speed() {
     assert!(ratio < 1.01, "{ratio} of the limit");
 }
 
-/// Pairs of tasks that wake each other in turn do not monopolize a CPU: waiting tasks get their
-/// turn.
 #[test]
 fn pairs_do_not_hold_up_others() {
     let result = compare(
@@ -220,7 +215,6 @@ fn pairs_do_not_hold_up_others() {
         "equipoise",
     );
     let work = mean(&result, "work");
-    // The loop's share is a ninth of two CPUs for 2 s: 0.44 s.
     assert!(work > 0.35, "{work} s");
 }
 

@@ -45,7 +45,6 @@ fn the_longest_wait_of_a_thread_is_answered_by_a_chain_of_decisions() {
                 chain.iter().any(|link| decided(&link)),
                 "{policy}: {wait:#}"
             );
-            // The other threads ran for no longer than the wait.
             let others = chain.iter().filter(|link| link["what"] == "other");
             let others: u64 = others.map(|link| link["ns"].as_u64().unwrap()).sum();
             assert!(others <= ns(wait), "{policy}: {wait:#}");
@@ -76,8 +75,6 @@ fn a_thread_that_is_behind_takes_the_cpu_and_the_numbers_say_so() {
     let (_folder, file) = file("load.json", load);
     let more = ["--policy", "cfs", "--task", "loop", "--format", "json"];
     let explained = json(&args("smp-2", &file, &more));
-    // The task that takes the CPU is light, and the loop is ahead of it by more than the necessary
-    // lead.
     let wait = waits(&explained)
         .iter()
         .find(|wait| wait["chain"][0]["decision"] == "less_vruntime")
@@ -118,7 +115,6 @@ fn a_time_finds_the_wait_and_nothing_is_up_to_chance() {
         stdout(&args("tc2", "mixed:duration=2", &at)),
         stdout(&args("tc2", "mixed:duration=2", &at))
     );
-    // No thread waits before the load starts, and the command says so.
     let early = stdout(&args(
         "tc2",
         "mixed:duration=2",
@@ -147,7 +143,6 @@ fn the_answer_is_in_words() {
     ] {
         assert!(said.contains(words), "{words}: {said}");
     }
-    // Without names, the command explains the threads that judge the workload.
     let said = stdout(&args("tc2", "mixed:duration=2", &[]));
     assert!(
         said.contains("decoder ") && !said.contains("\n background "),
@@ -260,7 +255,6 @@ fn a_scheduler_in_c_is_asked_why_by_what_the_trace_shows() {
     assert_eq!(long["policy"], "fifo");
     let wait = &waits(&long)[0];
     assert!(ns(wait) > 50_000_000, "{wait:#}");
-    // Loops keep both CPUs busy all the time, and the third loop waits for part of the time.
     let sum = |key: &str| {
         let all = wait[key].as_array().unwrap().iter();
         all.map(|one| one["ns"].as_u64().unwrap()).sum::<u64>()
@@ -276,7 +270,6 @@ fn a_scheduler_in_c_is_asked_why_by_what_the_trace_shows() {
         sum("waited") > 0 && loops("waited") && loops("ran"),
         "{wait:#}"
     );
-    // Variables are set as for `compare`.
     let short = explained(&[
         "--format",
         "json",
@@ -309,7 +302,6 @@ fn a_slow_thread_that_hardly_waits_is_explained_by_its_cpu_s_speed() {
     let slow = &slow["slow"][0];
     let number = |key: &str| slow[key].as_u64().unwrap();
     assert_eq!(slow["thread"], "light");
-    // Both include the kernel's time on the CPU.
     assert!(
         (10_000_000..10_500_000).contains(&number("fastest_ns")),
         "{slow:#}"
@@ -330,7 +322,6 @@ fn a_slow_thread_that_hardly_waits_is_explained_by_its_cpu_s_speed() {
         ran["from_ns"].as_u64().unwrap() > number("from_ns"),
         "{slow:#}"
     );
-    // The fast CPUs idled all the time.
     assert_eq!(slow["idle_ns"][0], number("to_ns") - number("from_ns"));
     let said = of("tc2", &[]);
     let first = said.find("light took ").unwrap();
@@ -346,12 +337,10 @@ fn a_slow_thread_that_hardly_waits_is_explained_by_its_cpu_s_speed() {
     ] {
         assert!(said.contains(words), "{words}: {said}");
     }
-    // On equally fast CPUs no thread is slow.
     let same: Value = serde_json::from_str(&of("smp-8", &["--format", "json"])).unwrap();
     assert_eq!(same["slow"].as_array().unwrap().len(), 0);
 }
 
-/// A scheduler that prints the tasks it enqueues.
 const TALKS: &str = r#"#include <scx/common.bpf.h>
 char _license[] SEC("license") = "GPL";
 void BPF_STRUCT_OPS(talks_enqueue, struct task_struct *p, u64 enq_flags)
@@ -377,7 +366,6 @@ fn lines_that_a_scheduler_in_c_prints_about_a_thread_are_shown() {
     let said = stdout(&args);
     has!(said, "the scheduler says ");
     has!(said, "background-3 takes turns of 20 ms");
-    // Many other tasks were enqueued in the meantime.
     assert!(!said.contains("ui takes turns"), "{said}");
     let result = json(&[&args[..], &["--format", "json"]].concat());
     let chain = waits(&result)[0]["chain"].as_array().unwrap();

@@ -32,7 +32,6 @@ SCX_OPS_DEFINE(faulty_ops, .enqueue = (void *)faulty_enqueue, .name = "faulty");
         }
     }
 
-    /// Its path.
     pub fn file(&self) -> &std::path::Path {
         &self.file
     }
@@ -54,7 +53,6 @@ SCX_OPS_DEFINE(faulty_ops, .enqueue = (void *)faulty_enqueue, .name = "faulty");
     }
 }
 
-/// The line of `body`.
 pub const LINE: &str = "faulty.bpf.c:6";
 
 #[test]
@@ -227,7 +225,6 @@ SCX_OPS_DEFINE(fifo_ops, .enqueue = (void *)fifo_enqueue, .dispatch = (void *)fi
     )
 }
 
-/// `compare` on a machine of two CPUs, with `files` in a folder and `args`.
 pub fn compare(files: &[(&str, &str)], args: &[&str]) -> std::process::Output {
     compare_on("tc2-smp", files, args)
 }
@@ -254,7 +251,6 @@ fn compare_on(machine: &str, files: &[(&str, &str)], args: &[&str]) -> std::proc
         .unwrap()
 }
 
-/// The schedulers' names, and their numbers of switches.
 pub fn switches(output: &std::process::Output) -> Vec<(String, f64)> {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -275,7 +271,6 @@ fn schedulers_are_named_by_their_ops_and_set_one_by_one() {
     let found = switches(&compare(&files, &[&schedulers[..], &set].concat()));
     assert_eq!((&*found[0].0, &*found[1].0), ("one", "two"));
     assert!(found[1].1 > 3.0 * found[0].1, "{found:?}");
-    // Two versions of one scheduler.
     let files = [("a/main.bpf.c", &*one), ("b/main.bpf.c", &*one)];
     let found = switches(&compare(&files, &schedulers));
     assert_eq!(found[0].0, "one (a/main.bpf.c)");
@@ -488,7 +483,6 @@ fn functions_that_today_s_schedulers_call_exist() {
     }
 }
 
-/// `--kernel` selects Linux 6.12 or 7.3, the default.
 #[test]
 fn missing_features_are_named_with_the_kernel_that_has_them() {
     let old = fifo("old", "GPL", "u32 seen;").replace(
@@ -534,7 +528,6 @@ fn deprecated_ops_get_one_warning() {
     assert!(!text(&output.stderr).contains("deprecated"));
 }
 
-/// Equipoise's own schedulers run in both kernels and make the same decisions.
 #[test]
 fn policies_run_in_both_kernels() {
     let of = |kernel| {

@@ -4,7 +4,6 @@ use crate::common::{command, root, text};
 use crate::printed::pages;
 use std::path::{Path, PathBuf};
 
-/// mdBook shows the pages that SUMMARY.md names.
 #[test]
 fn the_book_names_all_of_its_pages() {
     let docs = root().join("docs");
@@ -19,7 +18,6 @@ fn the_book_names_all_of_its_pages() {
     }
 }
 
-/// The number of lines that a page may have.
 const LONGEST: usize = 250;
 
 #[test]
@@ -135,12 +133,10 @@ fn mentioned(page: &str) -> Vec<String> {
     mentioned
 }
 
-/// The text of the repository's file at `path`.
 fn read(path: impl AsRef<Path>) -> String {
     std::fs::read_to_string(root().join(path)).unwrap()
 }
 
-/// Fails unless `equipoise` has the subcommand and all options of `args`.
 fn has_options(args: &[&str]) {
     let args = args.split(|&arg| arg == "--").next().unwrap();
     let is_name = |arg: &&&str| !arg.starts_with(['-', '.']);
@@ -184,7 +180,6 @@ fn has_tool(module: &str, args: &[&str]) {
     );
 }
 
-/// Fails unless the text mentions all options of `args`.
 fn mentions(text: &str, args: &[&str]) {
     for option in args
         .iter()

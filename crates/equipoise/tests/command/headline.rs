@@ -10,7 +10,6 @@ use machine::Machine;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The text in backticks at the start of a table's cell.
 fn quoted(cell: &str) -> Option<&str> {
     cell.strip_prefix('`')?.split('`').next()
 }
@@ -19,7 +18,6 @@ fn cells(row: &str) -> Vec<&str> {
     row.trim_matches('|').split('|').map(str::trim).collect()
 }
 
-/// A column: the change by `goal` from `baseline`.
 struct Column<'a> {
     load: &'a str,
     baseline: &'a str,
@@ -43,7 +41,6 @@ fn columns(head: &str) -> Vec<Column<'_>> {
     columns
 }
 
-/// The comparison of `equipoise` with `baseline` on `machine`, as JSON.
 fn compared(machine: &str, workload: &str, baseline: &str) -> Value {
     let cpus = Machine::find(machine).unwrap().cpus.len();
     let workload = workload.replace("=N", &format!("={cpus}"));

@@ -3,7 +3,6 @@
 use crate::common::{file, json};
 use serde_json::Value;
 
-/// The mean of `metric` for each policy.
 fn means(result: &Value, metric: &str) -> Vec<f64> {
     let results = result["results"].as_array().unwrap();
     let wanted = results.iter().filter(|entry| entry["metric"] == metric);
@@ -66,7 +65,6 @@ fn hperf_uses_all_cpus() {
     assert!((work[0] / 54.7 - 1.0).abs() < 0.02, "{work:?}");
 }
 
-/// A task that may use slow CPUs only does not wake a fast CPU.
 #[test]
 fn a_pinned_task_leaves_fast_cpus_alone() {
     let tasks = r#"{ "global": { "duration": 2 }, "tasks": { "pinned": { "cpus": [0], "loop": -1, "run": 1000 } } }"#;

@@ -113,7 +113,6 @@ fn a_machine_file_is_hunted_on_under_a_scheduler_in_c_too() {
     );
 }
 
-/// The load is a result, too, so it goes to the folder of the results.
 #[test]
 fn a_load_is_written_to_the_folder_of_the_results() {
     let folder = tempfile::tempdir().unwrap();
@@ -128,13 +127,11 @@ fn a_load_is_written_to_the_folder_of_the_results() {
     has!(page, &format!("written to a/b/{load}"));
 }
 
-/// The factor in the row of the machine `mine`.
 fn factor(page: &str) -> Option<&str> {
     let row = page.lines().find(|line| line.starts_with(" mine "))?;
     row.split_whitespace().last()
 }
 
-/// The output of `line`, run by a shell in `folder`.
 fn shell(line: &str, folder: &Path) -> String {
     let equipoise = Path::new(env!("CARGO_BIN_EXE_equipoise"));
     let path = format!(
@@ -186,7 +183,6 @@ fn it_says_which_thread_stalls_since_when_and_how_to_see_why() {
     );
 }
 
-/// The file that a hunt writes names its victim, with which `explain` begins.
 #[test]
 fn a_hunts_file_is_explained_from_its_victim() {
     let folder = tempfile::tempdir().unwrap();

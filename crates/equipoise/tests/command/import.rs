@@ -10,7 +10,6 @@ use std::process::{Command, Output};
 use trace::import::{Imported, import};
 use workload::recording::Step;
 
-/// The trace of `workload` under `policy` on `machine`, in `folder`.
 fn traced(folder: &Path, name: &str, [machine, workload, policy]: [&str; 3]) -> PathBuf {
     let trace = folder.join(name);
     stdout(&format!(
@@ -45,7 +44,6 @@ fn ran(imported: &Imported) -> Vec<(String, [u64; 2])> {
     named.map(|(name, sums)| (name.to_owned(), sums)).collect()
 }
 
-/// The difference of `a` from `b`, in percent.
 fn off(a: u64, b: u64) -> f64 {
     100.0 * (a as f64 / b as f64 - 1.0).abs()
 }
@@ -117,14 +115,12 @@ fn a_trace_replayed_is_the_trace() {
     }
 }
 
-/// The threads that the command imports from `trace`, with their steps.
 fn imported(trace: &Path) -> Value {
     let recording = run_well(command(&["workload", "import"]).arg(trace)).stdout;
     let mut recording: Value = serde_json::from_slice(&recording).unwrap();
     recording["threads"].take()
 }
 
-/// The output of `command`, which must succeed.
 fn run_well(command: &mut Command) -> Output {
     let output = command.output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -353,7 +349,6 @@ fn a_million_events_fit() {
         .unwrap();
     }
     drop(file);
-    // The address space is limited to 500 MB.
     let limited = std::process::Command::new("bash")
         .args([
             "-c",

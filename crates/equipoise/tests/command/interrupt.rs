@@ -6,7 +6,6 @@ use std::process::{Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Runs the command with `args`, interrupts it after `wait`, and returns its output.
 fn stopped(args: &[&str], wait: Duration) -> Output {
     let mut command = command(args);
     let child = command

@@ -52,7 +52,6 @@ fn threads_have_cores_of_their_own_on_the_largest_machine() {
     );
 }
 
-/// Writes a sysfs of two cores, one of which is faster, into `folder`.
 pub fn write_sysfs(folder: &Path) {
     let cpus = folder.join("devices/system/cpu");
     for (cpu, capacity) in [(0, "1024"), (1, "400")] {
@@ -69,7 +68,6 @@ fn sysfs() -> tempfile::TempDir {
     folder
 }
 
-/// Costs that are measured alongside other load are too large.
 #[test]
 fn a_busy_computer_is_not_calibrated() {
     let busy = Command::new("sh")
@@ -106,14 +104,13 @@ fn detected_machines_can_be_shown_and_compared_on() {
         shown.contains("core-400") && shown.contains("2 CPUs"),
         "{shown}"
     );
-    // The costs are not measured.
     has!(shown, "costs with *");
     stdout(&format!(
         "compare --machine {file} --workload busy --policy cfs --runs 1"
     ));
 }
 
-/// `--json` printed TOML.
+/// `--json` once printed TOML.
 #[test]
 fn a_machine_file_has_no_other_format() {
     let tree = sysfs();
@@ -187,7 +184,6 @@ fn each_error_is_one_message() {
     }
 }
 
-/// Callbacks whose costs a machine file has take time, and the comparison says whose do.
 #[test]
 fn callbacks_take_the_time_that_the_machine_file_gives() {
     let compare = |costs: &str| {

@@ -15,7 +15,6 @@ fn alone_it_says_what_to_try_first() {
         .collect();
     assert!(examples.len() > 2, "{says}");
     for mut args in examples {
-        // Fewer runs do.
         if args[0] == "compare" {
             args.extend(["--runs", "1"]);
         }
@@ -127,7 +126,6 @@ fn similar_names_are_suggested() {
     }
 }
 
-/// A name that is nearly right, wherever one is expected.
 #[test]
 fn similar_names_are_suggested_in_files_and_options() {
     let folder = tempfile::tempdir().unwrap();
@@ -215,7 +213,6 @@ fn similar_names_are_suggested_in_files_and_options() {
     }
 }
 
-/// The command with `input` on its standard input.
 fn with_input(args: &[&str], input: &str) -> std::process::Output {
     let mut child = command(args)
         .stdin(Stdio::piped())
@@ -270,7 +267,6 @@ fn a_dash_is_standard_input() {
     has!(says, "standard input has already been read");
 }
 
-/// The options of every comparison also have names of one letter.
 #[test]
 fn short_options_mean_the_same() {
     let long = words("compare --machine smp-2 --workload busy:duration=10ms");

@@ -14,7 +14,6 @@ fn file(name: &str) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// What `compare` prints.
 fn compare(machine: &str, workload: &str, more: &[&str]) -> String {
     let args = ["compare", "--machine", machine, "--workload", workload];
     stdout(&[&args[..], more].concat())
@@ -85,7 +84,6 @@ fn explain_drop(workload: &str, more: &[&str]) -> String {
     stdout(&[&args[..], &["--scheduler", &drop], more].concat())
 }
 
-/// The wait that never ended is a wait.
 #[test]
 fn an_open_wait_is_explained() {
     let said = explain_drop("mixed", &["--task", "background", "--at", "3s"]);
@@ -97,7 +95,6 @@ fn an_open_wait_is_explained() {
     );
 }
 
-/// A period whose work was never done because the thread waited until the end is not one with too much work.
 #[test]
 fn a_period_that_ends_in_an_open_wait_is_explained_by_it() {
     let tasks = r#""ui": { "run": 1000, "priority": 5, "timer": { "ref": "unique", "period": 10000 } },
@@ -122,7 +119,6 @@ fn a_mean_per_loop_does_not_reward_starvation() {
     for goal in ["Throughput: ", "Fairness: "] {
         assert!(line(&said, goal).contains("lifo is worst"), "{said}");
     }
-    // A table of all threads has the time from which each stalled thread did not run.
     let all = compare("tc2", &load, &[&more[..], &["--all"]].concat());
     has!(all, "did not run from ms on");
 }
@@ -171,7 +167,6 @@ fn a_reason_for_energy_is_tested_by_a_run_without_it() {
         test.ends_with("So frequencies explain most of the difference."),
         "{said}"
     );
-    // If the frequencies of both follow the load, nothing is tested.
     let more = ["-p", "eevdf", "-p", "schedutil", "--runs", "3"];
     assert!(!compare("snb-laptop", "audio:duration=1", &more).contains("frequency=false"));
 }
@@ -192,7 +187,6 @@ fn joules_are_by_loop() {
     );
 }
 
-/// A policy that is worse than the baseline for one goal is not best for every goal.
 #[test]
 fn the_best_for_every_goal_is_worse_for_none() {
     let policies = words("--policy eevdf --policy cfs --policy equipoise --policy hperf");
@@ -221,7 +215,6 @@ fn the_best_for_every_goal_is_worse_for_none() {
     }
 }
 
-/// A price is beyond noise and beyond 1 %.
 #[test]
 fn a_price_is_a_difference() {
     let said = compare("lunar-lake", "mixed", &["--runs", "20"]);
@@ -244,7 +237,6 @@ fn a_price_is_a_difference() {
     }
 }
 
-/// A policy under which every run is the same as under another one has no row of its own.
 #[test]
 fn the_same_runs_are_shown_once() {
     let policies = words("--policy eevdf --policy equipoise --policy equipoise-power --runs 2");
@@ -263,7 +255,6 @@ fn the_same_runs_are_shown_once() {
     assert_eq!(said.matches("equipoise-power").count(), 1, "{said}");
 }
 
-/// A scheduler without callbacks for control groups ignores them.
 #[test]
 fn ignored_groups_are_said() {
     let lifo = file("runs-the-last-first.bpf.c");
@@ -318,7 +309,6 @@ fn the_end_of_a_period_reaches_a_cpu_that_is_about_to_idle() {
     line(&said, " newidle-limit ");
 }
 
-/// No part of a response is longer than the response.
 #[test]
 fn no_time_is_longer_than_its_window() {
     let mut slow = 0;
@@ -353,7 +343,6 @@ fn no_time_is_longer_than_its_window() {
                 let idled = wait["idled"].as_array().unwrap();
                 assert!(idled.iter().all(|it| ns(it, "ns") <= window), "{wait}");
             }
-            // The page's times of a response are within it, too.
             let said = stdout(&args);
             for (title, table) in tables(&said) {
                 let Some(window) = title.split(" took ").nth(1).and_then(milliseconds) else {
@@ -375,7 +364,6 @@ fn tables(said: &str) -> impl Iterator<Item = (&str, &str)> {
         .filter_map(|table| table.split_once('\n'))
 }
 
-/// The time at the beginning of `text`, such as `3.1 ms from`.
 fn milliseconds(text: &str) -> Option<f64> {
     let mut words = text.split(' ');
     let number: f64 = words.next()?.parse().ok()?;
@@ -423,7 +411,6 @@ fn a_cpu_that_idled_while_the_thread_ran_is_no_cause() {
     assert!(!missed.contains("idled for"), "{missed}");
 }
 
-/// If the CPUs are busy, a load that keeps more of them busy tells nothing more.
 #[test]
 fn busy_cpus_are_not_the_reason_that_nothing_differs() {
     let more = ["--policy", "eevdf", "--policy", "equipoise", "--runs", "3"];
@@ -499,7 +486,6 @@ fn a_load_without_noise_of_its_own_has_that_of_a_machine() {
     assert_eq!(noisy, of(&[]));
 }
 
-/// CPUs that idle because a control group has used up its quota waste nothing.
 #[test]
 fn throttled_time_is_not_wasted() {
     let text = r#"{ "taskgroups": { "/l": { "cpu.max": "10000 100000" } },
@@ -508,7 +494,6 @@ fn throttled_time_is_not_wasted() {
     let (_folder, load) = crate::common::file("quota.json", text);
     let args = ["compare", "-m", "smp-2", "-w", &load, "-p", "equipoise"];
     let result = json(&[&args[..], &["--runs", "1", "--json"]].concat());
-    // The CPUs idle for more than nine tenths of 2 s.
     let wasted = entry(&result, "equipoise", "wasted")["mean"]
         .as_f64()
         .unwrap();

@@ -3,7 +3,6 @@
 use crate::common::json;
 use serde_json::Value;
 
-/// The mean of `row` on `block` in `column`.
 fn mean(result: &Value, block: &str, row: &str, column: &str) -> f64 {
     let mut cells = result["cells"].as_array().unwrap().iter();
     let cell = cells.find(|cell| {

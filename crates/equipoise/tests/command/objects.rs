@@ -24,7 +24,6 @@ const EXPLAIN: &[&str] = &[
     "equipoise",
 ];
 
-/// The exit status and the message of the command with the schedulers from `folder`.
 fn run(args: &[&str], folder: &Path) -> (Option<i32>, String) {
     let mut command = command(args);
     let output = command.env("EQUIPOISE_OBJECTS", folder).output().unwrap();

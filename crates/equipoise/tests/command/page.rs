@@ -6,7 +6,6 @@ use crate::foreign::Scheduler;
 use serde_json::Value;
 use std::process::Command;
 
-/// A script that measures and uses the page in a frame of `width` pixels.
 const PROBE: &str = include_str!("page_probe.html");
 
 fn browser() -> Option<&'static str> {
@@ -30,7 +29,6 @@ fn axe() -> Option<String> {
     script
 }
 
-/// The measurements of [`PROBE`].
 fn probe(browser: &str, page: &str, width: u32, dark: bool) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let catch = "<head><script>window.errors = []; \
@@ -102,7 +100,6 @@ fn the_page_works_in_a_browser() {
         assert_eq!(found["axe"], expected_axe(), "{found}");
         assert_eq!((&found["cdf"], &found["threads"]), (&1.into(), &5.into()));
         assert!(found["colours"].as_u64() > Some(20), "{found}");
-        // A thread has the same colour in the whole page, timelines included.
         let colours = found["colours_of"].as_object().unwrap();
         assert!(colours.len() >= 6, "{found}");
         assert!(colours.values().all(|colours| *colours == 1), "{found}");
@@ -119,7 +116,6 @@ fn the_page_works_in_a_browser() {
         assert_eq!(found["later"], "1.875000 s to 4.375000 s");
         assert_eq!(found["again"], found["whole"]);
         assert_eq!(found["keys"], found["later"]);
-        // As exactly as pixels allow.
         let wheel = found["wheel"].as_str().unwrap().replace(" s", "");
         let wheel = wheel.split(" to ").map(|at| at.parse::<f64>().unwrap());
         let wheel: Vec<f64> = wheel.collect();
@@ -140,7 +136,6 @@ fn the_page_works_in_a_browser() {
     assert_ne!(backs[0], backs[1]);
 }
 
-/// The size that a page may have.
 const MOST_BYTES: usize = 3_000_000;
 
 /// No violations, if there is axe-core.
@@ -151,7 +146,6 @@ fn expected_axe() -> Value {
     }
 }
 
-/// The explanation's page shows the run that it explains, and its title says what it is about.
 #[test]
 fn an_explanation_has_the_timeline() {
     let args = words("explain -m tc2 -w mixed:duration=2 -p eevdf --format html");
@@ -183,7 +177,6 @@ fn an_explanation_has_the_timeline() {
     }
 }
 
-/// A column without a figure in any row is left out.
 #[test]
 fn a_published_table_has_no_empty_columns() {
     let args = words("reproduce many-caches --rows nothing-* --runs 1 --format html");
@@ -239,7 +232,6 @@ fn the_command_for_other_misses_names_files_settings_and_the_kernel() {
     }
 }
 
-/// The page opens on the miss that lost most time under the worse policy, and has its reason.
 #[test]
 fn a_missed_deadline_is_explained_where_it_is_drawn() {
     let mut args = vec!["compare", "--machine", "tc2", "--workload", "mixed"];
@@ -254,7 +246,6 @@ fn a_missed_deadline_is_explained_where_it_is_drawn() {
     args.extend(["--runs", "2", "--format", "html"]);
     let page = stdout(&args);
     assert!(page.len() < MOST_BYTES, "{}", page.len());
-    // Without a script, too.
     assert!(
         page.contains("missed its deadline at "),
         "no miss is explained"
@@ -266,7 +257,6 @@ fn a_missed_deadline_is_explained_where_it_is_drawn() {
     assert_eq!(found["errors"], serde_json::json!([]), "{found}");
     assert_eq!(found["axe"], expected_axe(), "{found}");
     assert_eq!(found["open"].as_array().unwrap().len(), 2, "{found}");
-    // It opens on a part of the run.
     assert_ne!(found["first"], found["whole"], "{found}");
     assert!(found["misses"].as_u64() > Some(0), "{found}");
     assert_eq!(found["band"], serde_json::json!([true, true]), "{found}");

@@ -39,7 +39,6 @@ fn runs(scheduler: &str, machines: &[&str]) {
 /// nodes.
 const MACHINES: [&str; 4] = ["tc2", "smp-8", "alder-lake", "epyc-2s"];
 
-/// A test for each published scheduler.
 macro_rules! published {
     ($($scheduler:ident),* $(,)?) => {
         $(
@@ -137,7 +136,6 @@ fn a_scheduler_is_fetched_once_with_the_crates_that_it_includes() {
     let place = sources.join("scx_rusty-1.1.4/src/bpf");
     let row = serde_json::json!(["scx_rusty", place]);
     assert_eq!(page["tables"][0]["rows"], serde_json::json!([row]));
-    // Now nothing is downloaded.
     let again = scheduler(&fetch, None, folder.path());
     assert!(again.status.success(), "{}", text(&again.stderr));
     assert_eq!(again.stdout, output.stdout);
@@ -171,7 +169,6 @@ fn sources_that_cannot_be_fetched_are_an_error_and_leave_nothing() {
     assert!(text(&output.stderr).contains("scx_lavd"));
 }
 
-/// The kernel's examples come from Debian.
 #[test]
 fn the_kernels_examples_require_debians_tools() {
     let folder = tempfile::tempdir().unwrap();

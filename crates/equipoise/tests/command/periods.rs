@@ -27,7 +27,6 @@ const FRAMES: &str = r#"{
     "global": { "duration": 4 }
 }"#;
 
-/// A load, its machine and policy, in a folder for its traces.
 struct Load<'a> {
     folder: &'a Path,
     machine: &'a str,
@@ -36,7 +35,6 @@ struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// The results of its first run, and its trace.
     fn run(&self) -> (Value, PathBuf) {
         let trace = self.folder.join("t.dat");
         let results = self.compared(self.workload, &["--trace", trace.to_str().unwrap()]);
@@ -60,7 +58,6 @@ impl Load<'_> {
         json(&[&args[..], more].concat())
     }
 
-    /// The recording of `trace`.
     fn imported(&self, trace: &Path, more: &[&str]) -> String {
         let output = command(&["workload", "import", "--machine", self.machine, "--out"])
             .args([self.folder, trace])

@@ -18,12 +18,9 @@ use crate::machines::write_sysfs;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The width of the terminal in which pages show output.
 const COLUMNS: &str = "100";
-/// The line that stands for omitted output.
 const GAP: &str = "…\n";
 
-/// Are pages to be written, not compared?
 pub fn renews() -> bool {
     std::env::var_os("EQUIPOISE_DOCS").is_some()
 }
@@ -102,7 +99,6 @@ const ELSEWHERE: [(&str, &str); 9] = [
     ),
 ];
 
-/// Which lines of an output are shown.
 #[derive(Clone, Copy, Default)]
 struct Shown {
     parts: Option<(usize, usize)>,
@@ -153,7 +149,6 @@ impl Shown {
     }
 }
 
-/// A folder with the files that pages assume.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");
@@ -198,10 +193,8 @@ fn output(typed: &str, folder: &Path, more: &[&str], colours: bool) -> String {
     text(&output.stdout)
 }
 
-/// A page with its commands run.
 struct Renewed {
     page: String,
-    /// The number of commands that ran.
     commands: usize,
 }
 
@@ -322,7 +315,6 @@ fn draw(comment: &str, image: &str, folder: &Path) -> usize {
     commands
 }
 
-/// A picture of a terminal that shows `screen`.
 fn terminal(screen: &str) -> String {
     let drawn = anstyle_svg::Term::new().render_svg(screen);
     let after = |name: &str| {
@@ -338,7 +330,6 @@ fn terminal(screen: &str) -> String {
     format!("{}\n", drawn.trim_end().replacen("<svg ", &view, 1))
 }
 
-/// Each command of a page runs as it stands, and prints what the page says.
 #[test]
 fn pages_have_what_the_commands_print() {
     let pages = pages();

@@ -14,7 +14,6 @@ const LEVELS: [(i32, f64); 5] = [
     (10, 110.0),
 ];
 
-/// The entry of `metric` in the comparison's result.
 pub fn entry<'a>(result: &'a Value, metric: &str) -> &'a Value {
     let results = result["results"].as_array().unwrap();
     let found = results.iter().find(|entry| entry["metric"] == metric);
@@ -33,7 +32,6 @@ pub fn file(duration: u32, tasks: &str) -> NamedTempFile {
     file
 }
 
-/// `runs` runs of an rt-app file of `tasks` under `policy`.
 pub fn run(machine: &str, duration: u32, tasks: &str, policy: &str, runs: &str) -> Value {
     let file = file(duration, tasks);
     let mut args = vec!["compare", "--machine", machine, "--policy", policy];
@@ -88,7 +86,6 @@ fn a_load_that_a_duration_cuts_short_is_named() {
     let cut = said("kbuild");
     let words = "kbuild/time: missing in 4 of 4 runs, which the duration of 1.000 s cut short";
     has!(cut, words);
-    // The call never returns by itself.
     assert!(!cut.contains("call/time: missing"), "{cut}");
     let done = said("kbuild:objects=2,serial=1ms");
     assert!(!done.contains("missing in"), "{done}");

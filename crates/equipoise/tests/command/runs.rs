@@ -26,7 +26,6 @@ fn keys(value: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// `value` has at least these keys.
 fn has(value: &Value, wanted: &[&str]) {
     let keys = keys(value);
     for key in wanted {
@@ -192,7 +191,6 @@ fn reproduce_keeps_its_contract() {
             continue;
         }
         assert!(cell["simulated"].as_f64().unwrap() > 0.0, "{cell}");
-        // No scheduler is faster than the machine.
         let (value, limit) = (
             cell["simulated"].as_f64().unwrap(),
             cell["limit"].as_f64().unwrap(),
@@ -304,7 +302,6 @@ fn tables_and_pages_have_all_rows_and_columns() {
     }
 }
 
-/// All experiments take hours.
 #[test]
 fn reproduce_announces_how_much_it_runs_unless_experiments_are_named() {
     let args = words("reproduce --runs 1 --rows sysbench_2t");
@@ -373,7 +370,6 @@ fn several_schedulers_have_a_trace_each() {
     let output = run(&args);
     assert!(output.status.success());
     assert_eq!(files(folder.path()), ["t.capacity.txt", "t.cfs.txt"]);
-    // The command prints their names.
     let said = text(&output.stderr);
     assert!(
         said.contains("t.cfs.txt\n") && said.contains("t.capacity.txt\n"),
@@ -381,7 +377,6 @@ fn several_schedulers_have_a_trace_each() {
     );
 }
 
-/// The scheduler has one queue for all CPUs.
 const FIFO: &str = r#"
 #include <scx/common.bpf.h>
 char _license[] SEC("license") = "GPL";
@@ -426,7 +421,6 @@ fn a_scheduler_in_c_is_a_column_like_any_other() {
     assert!(short > 5.0 * long, "{short} and {long} switches");
 }
 
-/// A scheduler that takes tasks and never gives them back.
 const STALLS: &str = r#"
 #include <scx/common.bpf.h>
 char _license[] SEC("license") = "GPL";

@@ -257,7 +257,6 @@ fn the_frequency_follows_a_task_that_runs_on() {
     }
 }
 
-/// Wakeups by timers do not raise the frequency, even if the timer interrupts another task.
 #[test]
 fn threads_that_timers_wake_together_stay_at_low_frequencies() {
     let tasks = r#""light": { "instance": 4, "loop": -1, "run": 300, "timer": { "ref": "unique", "period": 20000 } }"#;
@@ -314,7 +313,6 @@ fn no_thread_waits_for_a_cpu_that_a_real_time_thread_has() {
     assert!(times.iter().all(|&time| time > 0.9), "{times:?} s of 4");
 }
 
-/// A crowd that is bound to half of the CPUs leaves the other half to the threads that may use it.
 #[test]
 fn a_crowd_elsewhere_hides_no_thread_that_waits() {
     let tasks = r#""crowd": { "instance": 24, "cpus": [4, 5, 6, 7], "loop": -1, "run": 1000 },
@@ -379,7 +377,6 @@ fn a_herd_on_slow_cpus_does_not_take_the_fast_one() {
     assert!(equipoise < eevdf + 1.0, "{equipoise} %, eevdf {eevdf} %");
 }
 
-/// `metric` under `equipoise`, relative to that under `eevdf`.
 fn relative_to_eevdf(machine: &str, workload: &str, metric: &str) -> f64 {
     let measured = |policy| {
         let mut args = vec!["compare", "--machine", machine, "--policy", policy];
@@ -408,7 +405,6 @@ fn a_new_sender_goes_on() {
     assert!(time < 1.1, "{time}");
 }
 
-/// A crowd that has the CPUs to itself is recognized in its first milliseconds: no message preempts its sender.
 #[test]
 fn a_crowd_is_recognized_at_once() {
     let time = relative_to_eevdf("tc2-smp", "hackbench:groups=2,fds=2,loops=300", "time");

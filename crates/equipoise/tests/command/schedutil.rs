@@ -2,7 +2,6 @@
 
 use crate::common::json;
 
-/// The simulated cells of `row` and `stat`, column by column.
 fn cells(row: &str, stat: &str) -> Vec<f64> {
     let result = json(&format!(
         "reproduce utilization-tracking --rows {row} --runs 2 --format json"

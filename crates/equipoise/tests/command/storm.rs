@@ -4,7 +4,7 @@
 
 use crate::common::json;
 
-/// The switches of two groups of hackbench on two CPUs, in thousands.
+/// In thousands.
 fn switches(policy: &str, work: &str) -> f64 {
     let workload = format!("hackbench:groups=2,loops=100,{work}");
     let workload: &'static str = workload.leak();

@@ -11,7 +11,6 @@ fn load(threads: u32, timeline: &str) -> (TempDir, String) {
     file("load.json", text)
 }
 
-/// The time that the load takes, s.
 fn time(machine: &str, policy: &str, threads: u32, timeline: &str) -> f64 {
     let (_folder, file) = load(threads, timeline);
     let mut args = vec!["compare", "--machine", machine, "--policy", policy];
@@ -32,7 +31,6 @@ fn a_load_takes_longer_while_cpus_are_offline() {
     let offline = r#"{ "at": 1000, "cpus": [4, 5, 6, 7], "online": false }"#;
     let back = format!(r#"{offline}, {{ "at": 1000000, "cpus": [4, 5, 6, 7], "online": true }}"#);
     for policy in ["equipoise", "eevdf", "cfs"] {
-        // Eight seconds of work run on four CPUs, and later on eight again.
         for (timeline, expected) in [("", 1.0), (offline, 2.0), (&back, 1.5)] {
             let time = time("smp-8", policy, 8, timeline);
             let close = (time / expected - 1.0).abs() < 0.1;
@@ -90,7 +88,6 @@ fn equipoise_ranks_cpus_by_what_their_limits_leave() {
             "{ours} s, {linux} s under `eevdf`: {timeline}"
         );
     }
-    // Nine threads use all CPUs, whichever are faster.
     let capped = cap(1000, 100_000_000);
     let (ours, linux) = (
         time("odroid-xu3", "equipoise", 9, &capped),

@@ -33,7 +33,6 @@ fn computer() -> tempfile::TempDir {
     root
 }
 
-/// Answers each line that arrives over a socket at `path` with `answer`.
 fn serve(path: &Path, answer: String) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let listener = UnixListener::bind(path).unwrap();
@@ -94,7 +93,6 @@ fn a_running_scheduler_says_what_it_does_and_costs() {
     serve(&at("run/scx/root/stats"), answer.to_string());
     let shown = json(&[once(root.path()), vec!["--format", "json"]].concat());
     assert_eq!(shown["title"], "scx_equipoise, policy hperf, 2 CPUs");
-    // Numbers are numbers, and null where the kernel does not provide them.
     assert_eq!(shown["cpus"][0]["khz"], 2_000_000);
     assert!(shown["cpus"][1]["khz"].is_null());
     assert_eq!(shown["cpus"][1]["capacity"], 400);

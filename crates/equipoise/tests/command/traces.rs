@@ -17,7 +17,6 @@ fn trace(folder: &Path, machine: &str, workload: &str, policy: &str, name: &str)
     path
 }
 
-/// A Python that has `module`.
 fn python(module: &str) -> Option<PathBuf> {
     let home = std::env::var_os("HOME").unwrap_or_default();
     let ours = Path::new(&home).join(".cache/equipoise/readers/bin/python");
@@ -33,7 +32,6 @@ fn python(module: &str) -> Option<PathBuf> {
     found
 }
 
-/// The script's output for a trace.
 fn read(python: &Path, script: &str, args: &[&str]) -> Value {
     let mut command = Command::new(python);
     command.arg(root().join("tests/readers").join(script));
@@ -131,7 +129,6 @@ fn perfetto_s_classes_read_all_of_it() {
     ] {
         assert_eq!(found["events"][kind], kinds[kind], "{kind}");
     }
-    // A switch is at the same position as in the text.
     let switch = &found["switches"][1000];
     let ns = switch[0].as_u64().unwrap();
     let time = format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
@@ -140,7 +137,6 @@ fn perfetto_s_classes_read_all_of_it() {
         .lines()
         .find(|line| line.contains(&time) && line.contains(&next));
     assert!(line.is_some(), "{switch}");
-    // Each CPU and thread has its tracks.
     for track in [
         "CPU 0 utilization",
         "ui 1001 utilization",
@@ -152,14 +148,12 @@ fn perfetto_s_classes_read_all_of_it() {
     assert!(found["instants"]["Decisions on CPU 0"].as_u64() > Some(10));
     let whys = found["whys"].as_u64().unwrap();
     assert!(whys > 100);
-    // The energy equals the run's.
     let mut args = vec!["compare", "--machine", "snb-laptop", "--workload", "mixed"];
     args.extend(["--policy", "schedutil", "--runs", "1", "--format", "json"]);
     let result: Value = serde_json::from_str(&stdout(&args)).unwrap();
     let joules = result["counters"][0]["energy_j"].as_f64().unwrap();
     let traced = found["last"]["Energy"].as_f64().unwrap() / 1e3;
     assert!((traced / joules - 1.0).abs() < 0.001, "{traced} {joules}");
-    // Chrome's trace has the same number of decisions, and frequency as a counter.
     let chrome: Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
     let decisions = chrome.as_array().unwrap().iter();
     let decisions = decisions.filter(|event| event["cat"] == "decision");

@@ -56,7 +56,6 @@ fn bound(name: &str, cpus: impl Iterator<Item = u32>, what: &str) -> String {
     cpus.map(task).collect::<Vec<_>>().join(", ")
 }
 
-/// Every CPU has a real-time thread that works for long.
 #[test]
 fn rt_on_each_cpu() {
     let rt = r#""policy": "SCHED_FIFO", "priority": 20, "run": 12000, "loop": -1, "timer": {"ref":
@@ -72,7 +71,6 @@ fn rt_on_each_cpu() {
     ));
 }
 
-/// The thread may use the slow CPUs only, and the fast ones idle.
 #[test]
 fn bound_to_icestorm() {
     check((
@@ -85,7 +83,6 @@ fn bound_to_icestorm() {
     ));
 }
 
-/// The fast CPUs are busy.
 #[test]
 fn firestorms_busy() {
     check((
@@ -99,7 +96,6 @@ fn firestorms_busy() {
     ));
 }
 
-/// The only free CPU is the second hardware thread of a busy core.
 #[test]
 fn second_hardware_thread() {
     check((
@@ -113,7 +109,6 @@ fn second_hardware_thread() {
     ));
 }
 
-/// The thread's nice value is 10, on a machine whose CPUs are all busy.
 #[test]
 fn nice_10_on_a_busy_machine() {
     check((
@@ -128,7 +123,6 @@ fn nice_10_on_a_busy_machine() {
     ));
 }
 
-/// The thread's control group has a quota.
 #[test]
 fn quota() {
     check((
@@ -142,7 +136,6 @@ fn quota() {
     ));
 }
 
-/// Another thread holds a mutex for longer than the period.
 #[test]
 fn long_critical_section() {
     check((
@@ -156,7 +149,6 @@ fn long_critical_section() {
     ));
 }
 
-/// The thread runs rarely, so the frequency is low when it begins.
 #[test]
 fn rare_burst() {
     check((
@@ -169,7 +161,6 @@ fn rare_burst() {
     ));
 }
 
-/// A real-time thread delays the first thread of a chain of four.
 #[test]
 fn chain_of_four() {
     check((
@@ -186,7 +177,6 @@ fn chain_of_four() {
     ));
 }
 
-/// The thread's work takes longer than its period.
 #[test]
 fn too_much_work() {
     check((
@@ -199,7 +189,6 @@ fn too_much_work() {
     ));
 }
 
-/// There are three threads for each CPU.
 #[test]
 fn three_times_as_many() {
     check((
@@ -212,7 +201,6 @@ fn three_times_as_many() {
     ));
 }
 
-/// The scheduler lets threads run for as long as they like.
 #[test]
 fn no_slices() {
     check((
@@ -225,7 +213,6 @@ fn no_slices() {
     ));
 }
 
-/// The scheduler uses two of four CPUs.
 #[test]
 fn two_of_four_cpus() {
     check((
@@ -238,7 +225,6 @@ fn two_of_four_cpus() {
     ));
 }
 
-/// The thread's policy is SCHED_IDLE.
 #[test]
 fn sched_idle() {
     check((
@@ -252,7 +238,6 @@ fn sched_idle() {
     ));
 }
 
-/// The thread's CPU is in a deep idle state.
 #[test]
 fn deep_idle() {
     check((
@@ -265,7 +250,6 @@ fn deep_idle() {
     ));
 }
 
-/// The thread's control group has little weight.
 #[test]
 fn group_weights() {
     check((
@@ -280,7 +264,6 @@ fn group_weights() {
     ));
 }
 
-/// The other threads have nice -15.
 #[test]
 fn nice_minus_15() {
     check((
@@ -293,7 +276,6 @@ fn nice_minus_15() {
     ));
 }
 
-/// The thread may use the CPUs of one node only, and those of the other idle.
 #[test]
 fn bound_to_a_full_node() {
     check((
@@ -307,7 +289,6 @@ fn bound_to_a_full_node() {
     ));
 }
 
-/// A real-time thread preempts the holder of a mutex.
 #[test]
 fn holder_behind_rt() {
     check((
@@ -323,7 +304,6 @@ fn holder_behind_rt() {
     ));
 }
 
-/// Three threads are bound to one CPU.
 #[test]
 fn bound_siblings() {
     check((

@@ -2,7 +2,6 @@
 
 use crate::common::{file, recorded, run, run_badly, stdout, text, words};
 
-/// A recording of switches alone does not show how long threads waited.
 #[test]
 fn a_recording_without_wakeups_is_not_judged() {
     let switch = |at: &str, prev: &str, state: &str, next: &str| {
@@ -25,7 +24,6 @@ fn a_recording_without_wakeups_is_not_judged() {
     has!(says, "threads sleep, but the trace has no wakeups");
 }
 
-/// A recording of a machine with another number of CPUs, of more or of fewer.
 #[test]
 fn a_recording_of_another_machine_is_not_judged() {
     let folder = tempfile::tempdir().unwrap();
@@ -118,7 +116,6 @@ SCX_OPS_DEFINE(queue_ops, .enqueue = (void *)queue_enqueue, .name = "queue");
     ] {
         assert!(shown.contains(part), "{part} is not in {shown}");
     }
-    // The scheduler in C is simulated.
     let output = show("scx_bpf_error(\"of the second\");");
     assert!(!output.status.success());
     assert!(text(&output.stderr).contains("of the second"));

@@ -20,7 +20,6 @@ fn args<'a>(
     args
 }
 
-/// The line of the verdict that begins with `goal`.
 fn line<'a>(text: &'a str, goal: &str) -> &'a str {
     let start = format!("{goal}: ");
     let found = text.lines().find(|line| line.starts_with(&start));
@@ -70,7 +69,6 @@ fn each_goal_has_a_winner_and_its_price() {
     assert_eq!(line(&only, "Fairness"), line(&text, "Fairness"));
     assert!(!only.contains("Throughput"), "{only}");
     assert!(only.contains("spread") && !only.contains("work"), "{only}");
-    // A spread has no change in %, so no line explains that column.
     has!(text, "`change` is the change of the geometric mean");
     assert!(!only.contains("`change`"), "{only}");
     let none = stdout(&args(
@@ -230,7 +228,6 @@ fn a_period_that_a_timer_gives_has_no_better() {
     assert_eq!(entry(&result, "hperf", "ui/period")["best"], false);
 }
 
-/// One thread, whose work takes longer than its period.
 const LATE: &str = r#"{ "global": { "duration": 1 }, "tasks": { "late": { "cpus": [0],
     "run": 15000, "timer": { "ref": "unique", "period": 10000, "mode": "absolute" } } } }"#;
 
@@ -240,7 +237,6 @@ fn missed_periods_are_counted_and_response_times_grow_with_them() {
     let result = json(&args("smp-2", &file, &["cfs"], &["--format", "json"]));
     let of = |metric: &str, what: &str| entry(&result, "cfs", metric)[what].as_f64().unwrap();
     assert_eq!(of("late/missed", "mean"), 100.0);
-    // Each time it is later by another 5 ms.
     let (first, last) = (of("late/response", "min"), of("late/response", "max"));
     assert!((14_990.0..15_100.0).contains(&first), "{first}");
     assert!(last > 300_000.0, "{last}");

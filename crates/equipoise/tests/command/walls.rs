@@ -8,7 +8,6 @@ use std::path::Path;
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// A scheduler whose compilation takes many seconds.
 fn slow() -> String {
     let doubled = (1..18).map(|n| format!("#define m{n} m{} m{}\n", n - 1, n - 1));
     let doubled: String = doubled.collect();
@@ -61,7 +60,6 @@ fn a_killed_command_leaves_no_compiler_and_the_next_one_removes_its_folders() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // The compiler, and the pass that it started.
         eventually("no compiler", || with(word) >= 2);
         // SAFETY: the process is this one's child.
         unsafe { libc::kill(child.id() as i32, signal) };
@@ -145,12 +143,10 @@ fn a_thread_s_name_acts_on_no_reader() {
             .lines()
             .any(|line| line.trim_start().starts_with("evil-66"))
     );
-    // Two schedulers side by side are another document.
     let mut diff = command("explain --machine tc2 --policy eevdf --diff cfs --format json");
     let output = diff.arg("--workload").arg(&load).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(is_plain(&text(&output.stdout)));
-    // A message about a file is plain text, too.
     let output = run(&["--scheduler", "\u{1b}[2J\u{202e}absent"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(is_plain(&text(&output.stderr)), "{}", text(&output.stderr));

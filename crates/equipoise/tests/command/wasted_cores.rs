@@ -3,7 +3,6 @@
 use crate::common::json;
 use serde_json::Value;
 
-/// The simulated value of `row` in `block` under each column.
 fn cells<'a>(result: &'a Value, block: &str, row: &str) -> Vec<(&'a str, f64)> {
     let cells = result["cells"].as_array().unwrap().iter();
     let of_row = cells.filter(|cell| cell["block"] == block && cell["row"] == row);

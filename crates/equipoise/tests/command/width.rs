@@ -60,7 +60,6 @@ fn a_comparison_fits_the_terminal() {
     }
 }
 
-/// A recorded load has many threads, most of which do equally well under every policy.
 #[test]
 fn a_table_of_many_threads_has_those_that_differ() {
     let threads: Vec<String> = (0..40)

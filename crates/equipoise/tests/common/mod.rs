@@ -7,7 +7,6 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 use tempfile::TempDir;
 
-/// `$text` contains `$part`.
 macro_rules! has {
     ($text:expr, $part:expr) => {{
         let (text, part) = (&$text, $part);
@@ -50,12 +49,10 @@ impl Args for Vec<&str> {
     }
 }
 
-/// The arguments in `text`, which spaces separate.
 pub fn words(text: &str) -> Vec<&str> {
     text.words()
 }
 
-/// The command with `args`, not yet started.
 pub fn command(args: &(impl Args + ?Sized)) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_equipoise"));
     command.args(args.words()).env_remove("CLICOLOR_FORCE");
@@ -120,7 +117,6 @@ pub fn file(name: &str, content: impl AsRef<[u8]>) -> (TempDir, String) {
     (folder, path.into_os_string().into_string().unwrap())
 }
 
-/// The names of the files in `folder`, sorted.
 pub fn files(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap();
     let mut names: Vec<String> = entries
@@ -130,12 +126,10 @@ pub fn files(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The root of the source tree.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A file of `tests/recorded`.
 pub fn recorded(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/recorded")

@@ -34,7 +34,6 @@ impl<'de> Deserializer<'de> for Keys {
     }
 }
 
-/// The keys of `T`, below `path`.
 fn keys<T: DeserializeOwned>(path: &str) -> Vec<String> {
     let Err(keys) = T::deserialize(Keys) else {
         panic!("expected the keys of {path}")

@@ -207,7 +207,6 @@ impl Reader<'_> {
         let slowest = |core: &CoreType| core.opps.first().map_or(0, |opp| opp.khz);
         let mut limits = core_types.iter().zip(&khz);
         let low = limits.find(|(core, list)| list.last() < Some(&slowest(core)));
-        // If the OPPs are wrong, the limits may be right.
         if let Some((core, _)) = low.filter(|_| !self.failed()) {
             return self.bad(
                 file.khz.span(),
@@ -303,7 +302,6 @@ threads = 2
         let power = core.power.unwrap();
         let thread = |opp, busy| power.thread_mw(core, opp, busy, 2);
         assert_eq!((thread(1, 1), thread(1, 2)), (8000, 6000));
-        // Half the frequency at 0.8 times the voltage.
         assert_eq!((thread(0, 1), thread(0, 2)), (2560, 1920));
         assert_eq!(
             (power.static_mw(core, 0), power.static_mw(core, 1)),
@@ -407,7 +405,6 @@ threads = 2
         }
     }
 
-    /// OPPs in the wrong order are OPPs for the turbo limits, too.
     #[test]
     fn a_wrong_opp_causes_no_other_errors() {
         let text = GOOD.replace("khz = 1_000_000\n", "khz = 3_000_000\n");

@@ -13,7 +13,6 @@ const HZ: RangeInclusive<u32> = 10..=10_000;
 
 pub(super) type Result<T> = std::result::Result<T, Box<BadInput>>;
 
-/// A machine file, whose content is `text`.
 pub(super) struct Reader<'a> {
     file: &'a str,
     text: &'a str,
@@ -50,12 +49,10 @@ impl<'a> Reader<'a> {
             .ok()
     }
 
-    /// Are there errors so far?
     pub(super) fn failed(&self) -> bool {
         !self.errors.borrow().is_empty()
     }
 
-    /// The errors so far, combined into one.
     fn error<T>(&self) -> Result<T> {
         match BadInput::all(self.errors.take()) {
             Some(bad) => Err(Box::new(bad)),
@@ -174,7 +171,6 @@ impl<'a> Reader<'a> {
         ns.min(*COST_NS.end())
     }
 
-    /// An optional cost in ns, which is 0 by default.
     pub(super) fn cost_or_none(&self, value: &Option<Spanned<u64>>) -> u64 {
         value.as_ref().map_or(0, |value| self.cost(value, 1))
     }
@@ -240,7 +236,6 @@ core = "cortex-a7"
 cpus = "2-4"
 "#;
 
-    /// The line and the text of the error for `GOOD` with `from` replaced by `to`.
     fn error(from: &str, to: &str) -> (usize, String) {
         assert_eq!(
             GOOD.matches(from).count(),
@@ -324,7 +319,6 @@ cpus = "2-4"
         }
     }
 
-    /// The other core type is then compared with 1.
     #[test]
     fn a_wrong_speed_is_reported_beside_any_other() {
         let slow = GOOD.replace("time = 16.47", "time = 1e300");

@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use toml::Spanned;
 
-/// The topology of a machine.
 pub(super) struct Topology {
     pub cpus: Vec<Cpu>,
     pub offline: CpuMask,
@@ -79,7 +78,6 @@ impl Reader<'_> {
             }
             let of_package = self.caches(package, &package_span)?;
             let llcs = self.last_level(package, &of_package, &members, &spans.smt)?;
-            // A cluster with several last-level caches becomes several clusters.
             for cluster in &members {
                 let parts = llcs.iter().map(|llc| llc.and(cluster));
                 clusters.extend(parts.filter(|part| !part.is_empty()));
@@ -350,7 +348,6 @@ impl Reader<'_> {
         self.list(list.get_ref(), list.span())
     }
 
-    /// The CPUs of `list`, which is in the range `at` of the text.
     pub(super) fn list(&self, list: &str, at: Range<usize>) -> Result<CpuMask> {
         list.parse().or_else(|expected: String| {
             self.bad(at, format!("`{list}` is not a list of CPUs"), expected)
@@ -408,8 +405,6 @@ pub(crate) fn levels(spans: Spans, numa: &Numa) -> Vec<Level> {
 mod tests {
     use crate::{CpuMask, Machine};
 
-    /// Two P cores with two threads each, numbered consecutively, and two modules of two E cores,
-    /// under one L3.
     const HYBRID: &str = r#"name = "hybrid"
 
 [core.p]
@@ -465,7 +460,6 @@ size_kib = 12288
 
     #[test]
     fn a_core_outside_the_largest_cache_has_its_own_last_level_cache() {
-        // Like Lunar Lake's E cores.
         let machine = Machine::parse("f.toml", &HYBRID.replace("[\"0-7\"]", "[\"0-3\"]")).unwrap();
         assert_eq!(spans(&machine, "MC"), ["0-3", "4-5", "6-7"]);
         assert_eq!(spans(&machine, "CLS"), Vec::<String>::new());
@@ -546,7 +540,6 @@ size_kib = 12288
             "{}",
             error.message()
         );
-        // Only distances follow a blank or a bracket.
         let flat = text.replace(" 70", " 60").replace("[70", "[60");
         assert!(Machine::parse("f.toml", &flat).is_ok());
     }

@@ -100,7 +100,6 @@ mod tests {
         assert!(expected("t").starts_with("expected "));
         let policy = one_of("edf", ["eevdf", "eevdf-6.12", "cfs"]);
         assert!(policy.starts_with("did you mean `eevdf`? "), "{policy}");
-        // Names are suggested, but no other words.
         let other = |name| suggest(name, ["more", "less"], "expected `more` or `less`, if any");
         assert_eq!(other("expect"), "expected `more` or `less`, if any");
         assert!(other("mor").starts_with("did you mean `more`? expected"));

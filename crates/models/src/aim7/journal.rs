@@ -63,7 +63,6 @@ enum Word {
 
 pub const WORDS: usize = 14;
 
-/// A file system, by its number, with its journal.
 #[derive(Clone, Copy)]
 struct FileSystem(u32);
 
@@ -80,7 +79,6 @@ impl FileSystem {
         FIRST + STREAMS as u32 * self.0 + stream as u32
     }
 
-    /// The op by which a task waits for a byte in `stream`.
     fn wait(self, stream: Stream) -> Op {
         Op::Read {
             stream: self.stream(stream),
@@ -312,7 +310,6 @@ mod tests {
         Env::new(vec![0; BEFORE + 2 * WORDS], 1, &[])
     }
 
-    /// The stream of an op of the second file system, and the number of tasks that the op wakes, or 0 if it waits.
     fn shown(op: Op) -> (Option<usize>, u64) {
         let of = |stream: StreamId| Some(stream as usize - FIRST as usize - STREAMS);
         match op {

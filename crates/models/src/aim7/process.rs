@@ -101,7 +101,6 @@ impl TreeChange {
     }
 }
 
-/// The program that a process runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Image {
     /// AIM7's program, with the memory that all users have inherited.
@@ -132,7 +131,6 @@ pub struct Areas {
     rest: Option<Rest>,
 }
 
-/// The fate of the areas.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     /// A child copies the areas.
@@ -157,7 +155,6 @@ enum Rest {
 }
 
 impl Areas {
-    /// The areas of a user, for a child.
     pub const COPIED: Areas = Areas::new(Image::Users, Fate::Copied);
 
     const fn new(image: Image, fate: Fate) -> Areas {
@@ -225,7 +222,6 @@ fn hold(lock: u32, setup: &Setup, work: u64, nodes: u32, if_locked: bool, env: &
     }
 }
 
-/// A step of a child process.
 #[derive(Clone, Copy, Debug)]
 pub enum Act {
     /// Starts another program, which computes.
@@ -246,7 +242,6 @@ pub const SYSTEM: &[Act] = &[Act::Fork(SHELL), Act::Exit];
 const SHELL: &[Act] = &[Act::Exec, Act::Exec, Act::Fork(COMMAND), Act::Exit];
 const COMMAND: &[Act] = &[Act::Exec, Act::Exit];
 
-/// The number of programs that are started.
 fn execs(acts: &[Act]) -> u64 {
     acts.iter()
         .map(|act| match act {
@@ -257,7 +252,6 @@ fn execs(acts: &[Act]) -> u64 {
         .sum()
 }
 
-/// A child process.
 pub struct Child {
     setup: Arc<Setup>,
     /// The work of each program that is started, or of the only child, in ns.
@@ -280,7 +274,6 @@ enum ChildState {
     Maps,
     /// The process copies the areas of its program for a child.
     Copies(&'static [Act]),
-    /// The process waits for its child.
     Waits,
     /// The process takes the spinlocks of the child's fork and exit.
     Lists(&'static [Lock]),
@@ -380,7 +373,6 @@ impl Program for Child {
 mod tests {
     use super::*;
 
-    /// The number of times that each of the files' locks is taken.
     fn files(image: Image, fate: Fate) -> [usize; FILES as usize] {
         let mut areas = Areas::new(image, fate);
         let mut times = [0; FILES as usize];

@@ -19,7 +19,7 @@ pub enum Lock {
     /// `dcache_lru_lock`, one lock for the lists of unused names of all file systems (until 3.12).
     Lru,
     /// `mb_cache_spinlock`, which protects blocks of extended attributes that inodes share. SELinux's labels are in
-    /// such blocks if inodes have no room for them. We assume that the labels are there, because HP fixed this lock for
+    /// such blocks if inodes have no room for them. The labels are assumed to be there, because HP fixed this lock for
     /// AIM7 (Linux commit 1f3e55fe02d1).
     Labels,
     /// `tasklist_lock`, taken for writing, which protects the list of all processes.
@@ -82,7 +82,6 @@ pub fn inside(call: Call) -> usize {
     }
 }
 
-/// The op that takes `lock`, works under it and releases it.
 pub fn hold(lock: Lock, directory: MutexId, setup: &Setup, env: &mut Env) -> Op {
     Op::Hold {
         mutex: lock.id(directory, setup),
@@ -95,7 +94,6 @@ pub fn hold(lock: Lock, directory: MutexId, setup: &Setup, env: &mut Env) -> Op 
     }
 }
 
-/// The number of locks.
 pub fn count(filesystems: u32) -> u32 {
     GLOBAL + root(filesystems)
 }

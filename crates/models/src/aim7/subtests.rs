@@ -56,7 +56,6 @@ pub const MIXES: [&str; 9] = [
     "short",
 ];
 
-/// A subtest.
 #[derive(Debug)]
 pub struct Subtest {
     pub name: &'static str,

@@ -59,11 +59,9 @@ enum UserState {
     Syncs(Op),
 }
 
-/// The purpose of a handle.
 enum Purpose {
     /// The handle changes a directory, which takes this work, in ns.
     Changes(DirectoryCall, u64),
-    /// The handle writes synchronously.
     Syncs,
     /// The handle writes or frees an inode.
     Works,
@@ -110,7 +108,6 @@ impl Job {
         }
     }
 
-    /// The next call, drawn at random from the remaining calls.
     fn call(&mut self, env: &mut Env) -> Option<Call> {
         let left: u32 = self.calls.iter().sum();
         if left == 0 {
@@ -172,7 +169,6 @@ impl User {
         Some((subtest, filesystem))
     }
 
-    /// Continues the job, or begins the next one.
     fn work(&mut self, env: &mut Env) -> Op {
         loop {
             if let Some(call) = self.job.call(env) {
@@ -190,7 +186,6 @@ impl User {
                 return Op::Exit;
             };
             self.job = Job::new(subtest, filesystem, &self.setup, env);
-            // A subtest without relevant calls computes.
             if subtest.calls.is_empty() {
                 return compute(self.job.work / self.setup.part, env);
             }

@@ -5,7 +5,6 @@
 
 use workload::{CondId, Env, MutexId, Op};
 
-/// The data shared by the threads.
 #[derive(Clone, Copy)]
 pub(super) struct Barrier {
     pub(super) mutex: MutexId,
@@ -19,10 +18,8 @@ pub(super) struct Barrier {
     pub(super) spin: u64,
 }
 
-/// The number of shared words that a barrier uses.
 pub(super) const WORDS: usize = 2;
 
-/// The passage of one thread.
 pub(super) struct Wait {
     barrier: Barrier,
     at: At,

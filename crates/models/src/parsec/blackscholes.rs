@@ -88,7 +88,6 @@ mod tests {
     use crate::fake::run_named;
     use crate::parsec::TIME;
 
-    /// The default work gives the published times.
     #[test]
     fn takes_the_published_time_with_one_and_four_threads() {
         for (threads, published) in [(1, 6.807), (4, 2.427)] {

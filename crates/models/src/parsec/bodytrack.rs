@@ -71,11 +71,10 @@ struct Frame {
     filters: u64,
     filter: u64,
     particles: u64,
-    /// The work of a particle command.
     particle: u64,
     /// The serial work before each frame, and at the end, in ns at the reference speed.
     serial: u64,
-    /// The work before each command.
+    /// The main thread's work before each command.
     step: u64,
 }
 
@@ -295,7 +294,6 @@ mod tests {
         kernel.recorder.samples(TIME)[0]
     }
 
-    /// The default work gives the published times.
     #[test]
     fn takes_the_published_time_with_one_and_four_threads() {
         for (threads, published) in [(1, 15.884), (4, 4.84)] {

@@ -128,7 +128,6 @@ impl Model for Streamcluster {
     }
 }
 
-/// The barriers of a call of pgain().
 const BARRIERS: u32 = 9;
 
 struct Thread {
@@ -189,7 +188,6 @@ mod tests {
         kernel.recorder.samples(TIME)[0]
     }
 
-    /// The default work gives the published times.
     #[test]
     fn takes_the_published_time_with_one_and_four_threads() {
         for (threads, published) in [(1, 27.42), (4, 8.33)] {

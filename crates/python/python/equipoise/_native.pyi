@@ -23,7 +23,7 @@ class BadInput(ValueError):
     line: int | None
 
 class SimulationError(RuntimeError):
-    """A run failed: the scheduler was ejected, as by sched_ext, or no task can ever run again."""
+    """A run failed, for example because the scheduler was ejected, as by sched_ext, or no task can ever run again."""
 
 class Table:
     """Columns of equal length, by name (Arrow). Texts are dictionaries: a categorical in pandas.
@@ -159,7 +159,7 @@ class Policy:
         """The names of the policies that come with Equipoise."""
     @staticmethod
     def usual() -> list[str]:
-        """The names of the policies that `compare()` runs if none is named: today's Linux, and our own."""
+        """The names of the policies that `compare()` runs if none is named: today's Linux, and Equipoise's own."""
     def named(self, name: str) -> Policy:
         """The policy under another name."""
     def with_settings(self, **settings: bool | int | str) -> Policy:

@@ -54,9 +54,9 @@ class Trace:
     """The events of one run, as columns. Times are in ns since the run began (int64)."""
 
     #: All events in time order, with a column for each field; fields that an event does not have are null. The columns
-    #: are `event`, `cpu`; `comm`, `pid`, `prio` of the event's task (of the next task in a switch, of the child in a
-    #: fork); `other_*` of the other task (the previous task, the parent); `prev_state`; `orig_cpu`, `dest_cpu`; `state`
-    #: of cpu_idle and cpu_frequency (kHz).
+    #: are `time_ns`, `event`, `cpu`; `comm`, `pid`, `prio` of the event's task (of the next task in a switch, of the
+    #: child in a fork); `other_*` of the other task (the previous task, the parent); `prev_state`; `orig_cpu`,
+    #: `dest_cpu`; `state` of cpu_idle and cpu_frequency (kHz).
     events: Table
     #: Load tracking as in Linux (PELT), where 1024 is a full CPU: `util`, `runnable`, `load` of a task. A pid of -1
     #: stands for a CPU's fair tasks, -2 for its real-time tasks, -3 for its deadline tasks.
@@ -219,7 +219,7 @@ def compare(
     jobs: int = 0,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Runs `workload` on `machine` under each of `policies` (None: `Policy.usual()`, today's Linux and our own).
+    """Runs `workload` on `machine` under each of `policies` (None: `Policy.usual()`).
 
     A difference counts only if the 95 % confidence interval over runs paired by seed excludes zero and the difference
     is 1 % or more. Otherwise the function is like `simulate()`.
@@ -247,7 +247,7 @@ def trace(
     exact: bool = False,
     utilization: bool = True,
 ) -> Trace:
-    """The events of the first run of `simulate()` with the same arguments."""
+    """The events of the run of `simulate(..., runs=1)` with the same arguments."""
     return _trace(as_machine(machine), as_workload(workload), as_policy(policy), 0, 1, seed_of(seed), exact, utilization)
 
 

@@ -54,7 +54,7 @@ class Objective:
 @dataclass(frozen=True)
 class Constraint(Objective):
     """A bound: a goal or metric must not exceed `at_most` times its value under the original policy (1.05: at most 5 %
-    more). With `absolute`, the mean of a metric over runs and loads must not exceed `at_most`, in its unit."""
+    more; if more of it is better, this bounds the reciprocal of its value). With `absolute`, the mean of a metric over runs and loads must not exceed `at_most`, in its unit."""
 
     at_most: float = 1.0
     absolute: bool = False

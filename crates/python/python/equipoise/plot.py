@@ -1,6 +1,6 @@
 """Draws the usual figures: threads on CPUs, utilization, frequencies, latencies and energy.
 
-Each function takes an `ax` of Matplotlib to draw into (None: a new figure), and returns it. If LISA has such a plot,
+Each function that draws takes an `ax` of Matplotlib to draw into (None: a new figure), and returns it. If LISA has such a plot,
 the function has LISA's name. Requires `equipoise[plot]`.
 """
 
@@ -222,7 +222,6 @@ def latencies(trace: Trace) -> pandas.DataFrame:
     ran = frame[(frame["event"] == "sched_switch") & (frame["pid"] != 0)]
     woken = woken[["time_ns", "comm", "pid"]].astype({"pid": "int64"})
     ran = ran[["time_ns", "pid"]].rename(columns={"time_ns": "ran_ns"}).astype({"pid": "int64"})
-    # Find the first turn after each wakeup.
     joined = pandas.merge_asof(woken, ran, left_on="time_ns", right_on="ran_ns", by="pid", direction="forward")
     joined = joined.dropna(subset=["ran_ns"])
     # If a thread is woken twice before it runs, the last wakeup counts.
@@ -268,7 +267,6 @@ def _groups(ax: Axes, table: pandas.DataFrame, x: str, by: str) -> None:
         error = [own["mean"] - own["min"], own["max"] - own["mean"]]
         ax.bar(at, own["mean"], width, yerr=error, capsize=3, label=str(key))
     ax.set_xticks(range(len(names)), [str(name) for name in names])
-    # Long names of several machines would overlap.
     if sum(len(str(name)) for name in names) > 80:
         ax.tick_params(axis="x", rotation=30)
         for label in ax.get_xticklabels():
@@ -304,7 +302,7 @@ def _rows(ax: Axes, names: list[str]) -> None:
 
 
 def _axes(ax: Axes | None, label: str, title: str, rows: int = 0) -> Axes:
-    """Axes over time in seconds; a new figure has room for this number of `rows`."""
+    """Labels `ax`, as axes over time in seconds; a new figure has room for this number of `rows`."""
     if ax is None:
         import matplotlib.pyplot
 

@@ -260,7 +260,6 @@ def _with_parameters(workload: WorkloadLike, values: dict[str, Any]) -> Workload
 
 
 def _labelled(chunk: Chunk, tables: list[Table]) -> pyarrow.Table:
-    """The chunk's rows, with the point to which they belong and the values chosen for it."""
     import pyarrow
 
     labelled = []

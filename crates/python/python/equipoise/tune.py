@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 _Kind = TypeVar("_Kind")
 
-# The number of trials at a time, which is the same on every computer, because the next trials
-# depend on the results of a batch.
+# The number of trials at a time, which is the same on every computer, because the next trials depend on the results of
+# a batch.
 BATCH = 8
 # The number of best trials that are measured again with other seeds.
 FINALISTS = 5
@@ -36,8 +36,9 @@ _SPREAD = 8
 
 @dataclass(frozen=True)
 class Gain:
-    """The change by the settings on one load, in per cent of the original policy's value (below 0 is better), with half
-    the width of its 95 % confidence interval over runs paired by seed."""
+    """The change by the settings on one load, in per cent of the original policy's value or, if more is better, of the
+    reciprocal of that value (below 0 is better), with half the width of its 95 % confidence interval over runs paired by
+    seed."""
 
     machine: str
     workload: str
@@ -62,9 +63,9 @@ class Tuning:
     #: other seeds than those of the search.
     given: list[Gain]
     held_out: list[Gain]
-    #: With several objectives, the settings that no others beat in all objectives, each with the
-    #: values of the objectives (ratios to those of `base`; below 1 is better). With one objective,
-    #: only the best settings.
+    #: With `pareto`, the settings that no others dominate (at least as good in all objectives, and better in one), each
+    #: with the values of the objectives (ratios to those of `base`; below 1 is better). Otherwise the best settings
+    #: alone, with the combined value; empty if nothing better was found.
     front: list[tuple[dict[str, Any], tuple[float, ...]]]
     #: Optuna's record of all trials.
     study: optuna.Study = field(repr=False)
@@ -109,8 +110,8 @@ def tune(
     `workloads`, within `constraints`.
 
     Several objectives are combined by their weights or, with `pareto`, give a front. `space` has a `Range` or a list
-    for each setting that is searched (default: all; numbers from an eighth to eight times their values). Optuna's TPE
-    proposes `trials` settings. Each trial is run twice on every load and, unless it is then in the worse half, up to
+    for each setting that is searched (default: all, except numbers that are 0; numbers from an eighth to eight times
+    their values). Optuna's TPE proposes `trials` settings. Each trial is run twice on every load and, unless it is then in the worse half, up to
     `runs` times (not with `pareto`). The best settings are measured again with other seeds, `final_runs` times. The
     result is the best of these settings that meets the constraints and is significantly better (95 %), or otherwise
     `policy`. `held_out` are pairs that the search never sees. Runs have the noise of a real machine unless `exact`.
@@ -147,8 +148,8 @@ def tune(
 
 
 def default_space(policy: Policy) -> dict[str, Axis]:
-    """All settings of `policy` that have an effect: switches, choices, and numbers above 0 from an eighth to eight
-    times their values, within their bounds."""
+    """The settings of `policy`: switches, choices, and numbers above 0 from an eighth to eight times their values,
+    within their bounds."""
     space: dict[str, Axis] = {}
     rows = policy.space.to_pyarrow().to_pylist()
     for row in rows:
@@ -233,8 +234,8 @@ class _Loads:
         return [rows[place * width : (place + 1) * width] for place in range(len(policies))]
 
     def logs(self, policies: list[Policy], first: int, end: int) -> list[list[list[dict[int, float]]]]:
-        """For each policy, objective and load, the logarithm of the ratio to the base in each run; empty if the load
-        has no such metric."""
+        """For each policy, objective and load, the logarithm of the ratio to the base in each run. Runs in which the
+        base has no value are left out."""
         if (first, end) not in self._of_base:
             self._of_base[first, end] = self.measured([self.base], first, end)[0]
         base = self._of_base[first, end]
@@ -338,7 +339,6 @@ def _climb(
         try:
             going.append((trial, loads.base.with_settings(**chosen)))
         except BadInput:
-            # Skip settings that do not fit together.
             study.tell(trial, state=pruned)
     known: dict[int, list[list[dict[int, float]]]] = {}
     first = 0

@@ -11,7 +11,6 @@ use std::io::{BufRead, BufReader};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Counts a client's requests.
 struct Counting;
 
 impl Service for Counting {
@@ -83,7 +82,6 @@ fn a_line_has_a_second() {
     let began = Instant::now();
     assert_eq!(ask(&client, b"begun"), None);
     assert!(began.elapsed() >= PATIENCE / 2);
-    // There is no time limit between two lines.
     let client = place.connect();
     assert!(ask(&client, b"now\n").is_some());
     thread::sleep(2 * PATIENCE);
@@ -155,7 +153,6 @@ fn a_second_server_leaves_the_first_one_s_socket_alone() {
         assert!(format!("{error:#}").contains("another scx_equipoise is running"));
         assert!(answers());
     }
-    // A socket in this place that belongs to another server is not removed.
     fs::remove_file(&path).unwrap();
     let other = UnixListener::bind(&path).unwrap();
     drop(place._socket);
@@ -182,7 +179,6 @@ fn folders_do_not_depend_on_the_umask() {
     }
 }
 
-/// The CPU time of this process's servers, in s.
 fn of_servers() -> f64 {
     let threads = fs::read_dir("/proc/self/task").unwrap().flatten();
     let stats = threads.filter_map(|it| fs::read_to_string(it.path().join("stat")).ok());
@@ -195,7 +191,6 @@ fn of_servers() -> f64 {
     ticks.sum::<f64>() / 100.0
 }
 
-/// Connects again and again, and sends 16 kB of junk each time.
 fn flood(path: &Path, is_over: &AtomicBool) {
     let junk = [b'x'; LONGEST];
     while !is_over.load(Ordering::Relaxed) {
@@ -253,7 +248,6 @@ fn the_socket_is_for_whom_it_says() {
     }
 }
 
-/// The resident memory of this process, in KiB.
 fn resident() -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -15,12 +15,10 @@ pub const NICE_0: i32 = 120;
 /// `SCHED_NORMAL` and `SCHED_BATCH`, whose tasks may request a slice.
 const FAIR: [i32; 2] = [0, 3];
 
-/// Builds a recording.
 #[derive(Default)]
 pub struct Builder<'a> {
     pub machine: Option<&'a Machine>,
     pub threads: Vec<Known>,
-    /// Living threads, by pid.
     pub by_pid: HashMap<i32, u32>,
     pub cpus: Vec<Cpu>,
     pub streams: Vec<Stream>,
@@ -47,9 +45,7 @@ pub struct Builder<'a> {
     pub simulated: bool,
     /// Is the time of the recorder's probes to be left out of the load?
     pub unprobed: bool,
-    /// The additional time of a probed call, in ns.
     pub probe_ns: u64,
-    /// The periods that the user has set.
     pub periods: Vec<Set>,
     pub summary: Summary,
 }
@@ -270,7 +266,6 @@ impl<'a> Builder<'a> {
             let known = &mut self.threads[thread as usize];
             let latency = known.woken.map(|(at, _)| (now - at).max(wakeup) + switch);
             known.latencies.extend(latency);
-            // The trace lacks the thread's wakeup.
             let asleep = matches!(self.threads[thread as usize].is, Is::Blocked(_));
             self.unwoken += u64::from(asleep);
             self.woken(thread, now, None, None);
@@ -321,7 +316,6 @@ impl<'a> Builder<'a> {
         index
     }
 
-    /// Turns the work of `thread` so far into a step.
     pub fn flush(&mut self, thread: u32) {
         let thread = &mut self.threads[thread as usize];
         if thread.work > 0 {
@@ -409,7 +403,6 @@ impl<'a> Builder<'a> {
         self.threads[thread as usize].steps.push(Entry::Step(step));
     }
 
-    /// Reads the recorder's mark on a thread.
     fn mark(&mut self, now: u64, text: &str) {
         let (_, text) = text.split_once(MARK).unwrap_or_default();
         let mut words = text.splitn(3, ' ');
@@ -471,7 +464,6 @@ impl<'a> Builder<'a> {
             return;
         };
         let (waker, now) = match early {
-            // The length of a sleep must not be 0.
             Some(early) => (early.waker, early.at.max(since + 1).min(now)),
             None => (waker, now),
         };

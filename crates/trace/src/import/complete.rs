@@ -16,7 +16,6 @@ const EVENTS: &str = "expected events sched_switch, and sched_waking or sched_wa
 /// when they leave a CPU; filters of ftrace and trace-cmd have similar effects.
 const ALL_THREADS: &str = "expected the events of all threads; record the whole system, as with `perf sched record`, `perf record -a` or `trace-cmd record`, without a filter";
 
-/// The reason why a trace has no load.
 pub struct NoLoad {
     pub message: String,
     pub expected: &'static str,
@@ -82,7 +81,6 @@ impl Builder<'_> {
         if self.unwoken > 0 && !self.wakes {
             return Err(NoLoad::new("threads sleep, but the trace has no wakeups"));
         }
-        // For lost events there is a warning already.
         if self.summary.lost > 0 {
             return Ok(());
         }

@@ -26,7 +26,7 @@ const FEWEST_PERIODS: usize = 4;
 /// The variation in ns of a timer's delay, because of timer slack, idle states and other interrupts.
 const JITTER_NS: u64 = 150_000;
 const PERIOD_PCT: u64 = 3;
-/// Threads that every kernel has, including the simulated one.
+/// The beginnings of the names of kernel threads, which are no part of a load.
 const KERNEL_THREADS: [&str; 7] = [
     "migration/",
     "ksoftirqd/",
@@ -197,7 +197,6 @@ impl Builder<'_> {
             let is_release = releases.binary_search(&(index as u32)).is_ok();
             let step = self.step(entry, periodic || is_release, base, numbers);
             steps.extend(step);
-            // A read that did not wait has no wakeup.
             if is_release && step.is_some() {
                 steps.push(Step::Release);
             }
@@ -238,7 +237,6 @@ impl Builder<'_> {
             Entry::Step(step) => step,
             Entry::Slept(gap) if periodic => Step::Until(gap.until.saturating_sub(base)),
             Entry::Slept(gap) => Step::Sleep(gap.ns),
-            // A thread that is left out cannot wake others.
             Entry::Woken { by, gap } => match numbers[by as usize] {
                 Some(_) => Step::Wait,
                 None if periodic => Step::Until(gap.until.saturating_sub(base)),
@@ -304,7 +302,6 @@ impl Builder<'_> {
     }
 }
 
-/// The verb for a count.
 fn is(count: usize) -> &'static str {
     match count {
         1 => "is",
@@ -312,7 +309,6 @@ fn is(count: usize) -> &'static str {
     }
 }
 
-/// The wakeup times of a thread, in ns.
 fn wakes(steps: &[Entry]) -> impl Iterator<Item = u64> {
     steps.iter().filter_map(|entry| match entry {
         Entry::Slept(gap) | Entry::Woken { gap, .. } => Some(gap.until),
@@ -348,7 +344,6 @@ fn only_starts_others(thread: &Known) -> bool {
     thread.parent.is_none() && thread.ran_ns < SHELL_NS && !thread.steps[..last].iter().any(blocks)
 }
 
-/// Does `thread` belong to the load?
 fn keeps(thread: &Known) -> bool {
     thread.ran_ns > 0
         && thread.marked != Some(Mark::Recorder)

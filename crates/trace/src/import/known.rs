@@ -2,7 +2,6 @@
 
 use workload::recording::Step;
 
-/// The state of a thread.
 #[derive(Default)]
 pub struct Known {
     pub name: String,
@@ -11,7 +10,6 @@ pub struct Known {
     pub prios: Vec<(i32, u64)>,
     pub steps: Vec<Entry>,
     pub is: Is,
-    /// The thread's parent.
     pub parent: Option<u32>,
     /// The time of the thread's start or first event, in ns; `until` is the time of the thread's last activity.
     pub from: u64,
@@ -25,7 +23,6 @@ pub struct Known {
     pub owed: u64,
     /// The slice that the thread requests, in ns; 0 is the default.
     pub slice_ns: u64,
-    /// The CPU on which the thread last ran.
     pub cpu: Option<usize>,
     /// The last wakeup, if the thread has not run since: its time in ns, and whether an interrupt caused it.
     pub woken: Option<(u64, bool)>,
@@ -33,14 +30,12 @@ pub struct Known {
     pub early: Option<Early>,
     /// The thread's waits for a CPU after each wakeup, in ns.
     pub latencies: Vec<u64>,
-    /// The number of switches to the thread.
     pub turns: u64,
     /// The number of switches to the thread on a different CPU than before.
     pub migrations: u64,
 }
 
 impl Known {
-    /// Accounts for `ns` of the thread's turn.
     pub fn ran(&mut self, ns: u64) {
         self.ran_ns += ns;
         match self.prios.iter_mut().find(|(prio, _)| *prio == self.prio) {
@@ -80,9 +75,9 @@ pub enum Mark {
     Recorder,
 }
 
-/// The prefix of the texts that `equipoise record` writes to `trace_marker`. After it come `load` or `recorder`, a pid
-/// and a name; `cpus`, a pid and a mask; `slice`, a pid and ns; `futex` and the number of that system call; or `probe`
-/// and the additional time of a probed call, in ns.
+/// The prefix of the texts that the recorder writes to `trace_marker`. After it come `load` or `recorder`, a pid and,
+/// except in a window, a name; `cpus`, a pid and a mask; `slice`, a pid and ns; `futex` and the number of that system
+/// call; or `probe` and the additional time of a probed call, in ns.
 pub const MARK: &str = "equipoise record: ";
 
 /// The text with which a window of a recording begins, if it has gaps between its windows.

@@ -20,7 +20,6 @@ const FLAGS: u64 = 128 | 256;
 /// The value of a contended mutex in glibc (`lll_lock`) and in Rust's library.
 const CONTENDED: u32 = 2;
 
-/// The observed futexes.
 #[derive(Default)]
 pub struct Futexes {
     /// The number of the system call, if the trace has it.
@@ -71,10 +70,9 @@ impl Builder<'_> {
     }
 }
 
-/// A step of a thread.
+/// A thread, and the index of a step.
 type Place = (u32, u32);
 
-/// A thread's hold of a mutex.
 struct Hold {
     futex: u32,
     thread: u32,

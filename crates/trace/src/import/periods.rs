@@ -40,7 +40,6 @@ const RESOLUTION_NS: f64 = 1_000.0;
 /// If the user has set a period, a wakeup may differ from its expected time by the period divided by this number.
 const SET_TOLERANCE: u64 = 4;
 
-/// A wakeup of a thread.
 #[derive(Clone, Copy, Debug)]
 struct Wakeup {
     /// The index of the wakeup in the thread's steps.
@@ -52,7 +51,6 @@ struct Wakeup {
     by: Option<u32>,
 }
 
-/// The periodic releases of a thread.
 pub struct Periodic {
     /// The period.
     pub period: Period,
@@ -203,7 +201,6 @@ fn wakeups(steps: &[Entry], keeps: &[bool]) -> Vec<Wakeup> {
     steps.iter().enumerate().filter_map(wakeup).collect()
 }
 
-/// The period of a thread whose wakeups are regular.
 fn on_grid(wakeups: &[Wakeup]) -> Option<Periodic> {
     let mut best: Option<Fit> = None;
     for period in candidates(wakeups) {
@@ -245,7 +242,6 @@ fn candidates(wakeups: &[Wakeup]) -> Vec<u64> {
     middles
 }
 
-/// The fit of wakeups to a period.
 struct Fit {
     /// The mean of the observed periods.
     ns: u64,
@@ -255,7 +251,6 @@ struct Fit {
     deviations: f64,
     /// Pairs of indices of wakeups, the second of which came a period after the first.
     hits: Vec<(usize, usize)>,
-    /// The indices of the wakeups that begin periods.
     releases: Vec<usize>,
 }
 
@@ -350,7 +345,6 @@ fn is_self_paced(wakeups: &[Wakeup], hits: &[(usize, usize)]) -> bool {
     lag.variance.0.sqrt() > period / REGULAR && lag.slope() > surely_above
 }
 
-/// Variances and covariance of pairs.
 struct Pairs {
     count: f64,
     variance: (f64, f64),
@@ -451,7 +445,6 @@ mod tests {
 
     const MS: f64 = 1e6;
 
-    /// Uniform numbers from 0 to 1.
     struct Random(Xoshiro256PlusPlus);
 
     impl Random {
@@ -500,8 +493,6 @@ mod tests {
         // the same cases.
         #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(2026), ..ProptestConfig::with_cases(400) })]
 
-        /// With any period, phase and CPU share, and with the jitter of timers and wakeups, the
-        /// period is found within 2 %.
         #[test]
         fn a_timer_is_found(
             ms in 0.5..120.0_f64, phase in 0.0..1.0_f64, load in 0.01..0.9_f64, spread in 0.0..0.9_f64,
@@ -539,7 +530,6 @@ mod tests {
             prop_assert!(found.is_none(), "{found:?}, of a mean of {mean}");
         }
 
-        /// A sleep of constant length after varying work is not a timer.
         #[test]
         fn a_pause_is_no_timer(
             ms in 0.5..120.0_f64, load in 0.05..2.0_f64, spread in 0.05..1.0_f64, count in 40..400_u32,

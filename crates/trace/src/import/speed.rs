@@ -6,7 +6,6 @@ use machine::work_in;
 const NS_PER_S: u64 = 1_000_000_000;
 
 impl Builder<'_> {
-    /// Accounts for the activity of `cpu`'s thread up to `now`.
     pub fn account(&mut self, cpu: usize, now: u64) {
         let ns = now.saturating_sub(self.cpus[cpu].since);
         self.cpus[cpu].since = now;
@@ -106,7 +105,6 @@ mod tests {
         threads.map(|it| it.steps.iter().map(of).sum()).collect()
     }
 
-    /// Two threads run at the same time for 1 ms on CPUs that share a CPU of the host, and then one of them runs alone.
     #[test]
     fn virtual_cpus_that_share_a_cpu_do_half_of_the_work() {
         let mut machine = Machine::find("smp-2").unwrap();

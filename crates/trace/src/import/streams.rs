@@ -25,10 +25,9 @@ pub struct Woven {
     pub left: usize,
 }
 
-/// A step of a thread.
+/// A thread, and the index of a step.
 type Place = (u32, u32);
 
-/// A call on a stream.
 struct Call {
     thread: u32,
     /// The end of the call.
@@ -48,7 +47,6 @@ struct Call {
     early: u64,
 }
 
-/// The use of a stream.
 #[derive(Clone, Default)]
 struct Use {
     reader: Option<u32>,
@@ -250,14 +248,14 @@ fn uses(calls: &mut [Call], streams: &[Stream], keeps: &[bool]) -> Vec<Use> {
         }
         match stream.level.checked_sub(bytes) {
             Some(level) => stream.level = level,
-            // A thread outside the trace has written.
             None => stream.odd = true,
         }
     }
     uses
 }
 
-/// The capacity of a stream, which is what the stream held when a writer waited for room, or otherwise the default.
+/// The capacity of a stream: the largest number of bytes that the stream held and, if no writer waited for room, at
+/// least the default.
 fn capacity(it: &Use, socket: bool) -> u64 {
     let usual = match (it.writer_slept, socket) {
         (true, _) => 0,

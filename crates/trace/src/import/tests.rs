@@ -6,7 +6,6 @@ mod streams;
 use super::*;
 use workload::recording::Step::{self, Fork, Run, Sleep, Wait, Wake};
 
-/// The load of `lines`, imported without a machine.
 pub(super) fn of(lines: &str) -> Imported {
     import("t.txt", lines.as_bytes(), None).unwrap_or_else(|error| panic!("{}", error.message()))
 }
@@ -161,7 +160,7 @@ fn work_is_by_the_speed_of_the_cpu() {
 fn lost_events_are_counted() {
     let text = story() + "CPU:0 [LOST 12 EVENTS]\n";
     assert_eq!(of(&text).summary.lost, 12);
-    // Two halves of all numbers are not 0.
+    // The sum of the two halves would overflow to 0.
     let half = format!("CPU:0 [LOST {} EVENTS]\n", 1_u64 << 63);
     let text = story() + &half + &half;
     assert_eq!(of(&text).summary.lost, u64::MAX);

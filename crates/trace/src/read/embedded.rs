@@ -8,7 +8,6 @@ use serde::de::IgnoredAny;
 /// The start of the element of a page that has the text.
 const SCRIPT: &str = "class=\"trace-data\"";
 
-/// Is this the beginning of a page?
 pub fn is_page(head: &[u8]) -> bool {
     let head = String::from_utf8_lossy(&head[..head.len().min(256)]);
     let head = head.trim_start().to_ascii_lowercase();
@@ -21,7 +20,6 @@ pub fn is_json(head: &[u8]) -> bool {
     inside.is_some_and(|it| matches!(it.trim_ascii_start().first(), None | Some(b'"' | b'}')))
 }
 
-/// Passes the events of the texts in `page` to `sink`.
 pub fn each_of_page(file: &str, page: &[u8], sink: &mut Sink<'_>) -> Result<(), Box<BadInput>> {
     let page = String::from_utf8_lossy(page);
     let (mut lines, mut found) = (text::Lines::new(file), false);
@@ -57,7 +55,6 @@ struct Chrome {
     recording: Option<IgnoredAny>,
 }
 
-/// Passes the events of the text in `json` to `sink`.
 pub fn each_of_json(file: &str, json: &[u8], sink: &mut Sink<'_>) -> Result<(), Box<BadInput>> {
     const EXPECTED: &str =
         "expected Chrome's trace of the system, whose \"systemTraceEvents\" is ftrace's text";

@@ -18,7 +18,6 @@ pub enum Wrong {
 }
 
 impl Wrong {
-    /// The part of an error message that follows the line.
     pub fn message(self) -> String {
         match self {
             Wrong::Shape | Wrong::Fields => "is not a line of a trace".to_owned(),
@@ -29,7 +28,6 @@ impl Wrong {
         }
     }
 
-    /// The part of an error message that says what was expected.
     pub fn expected(self) -> &'static str {
         match self {
             Wrong::Shape => {
@@ -147,7 +145,6 @@ fn lost(line: &str) -> Option<u64> {
     Some(number(lost.trim_start_matches("_SAMPLES")).unwrap_or(1))
 }
 
-/// The part of a line before the name of its event.
 struct Head<'a> {
     cpu: usize,
     interrupt: bool,
@@ -241,7 +238,7 @@ fn time(rest: &str) -> Option<(bool, u64, &str)> {
     Some((is_interrupt(word.as_bytes()), at, rest))
 }
 
-/// The time in ns of a text such as `12.000345: `, and the rest.
+/// Reads a text such as `12.000345: `.
 fn seconds(rest: &str) -> Option<(u64, &str)> {
     let (word, after) = rest.split_once(' ')?;
     let (seconds, fraction) = word.strip_suffix(':')?.split_once('.')?;
@@ -306,7 +303,6 @@ fn was_awake(fields: &str) -> bool {
     all_keys(fields, "success").any(|(_, rest)| rest.starts_with('0') && !is_name(rest))
 }
 
-/// The values of an event's fields in its text.
 struct Text<'a>([&'a str; MOST_FIELDS]);
 
 impl<'a> Text<'a> {

@@ -79,7 +79,6 @@ const CONVERTED: [(&[u8], &str, &str); 11] = [
 /// The mark that some editors put before UTF-8, where it has no meaning.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// Reads a whole trace, the content of a file.
 type Whole = fn(&str, &[u8], &mut Sink<'_>) -> Result<(), Box<BadInput>>;
 
 /// Receives the events of a trace in the order of time. Its error says which event does not fit.

@@ -46,7 +46,6 @@ pub fn each(file: &str, bytes: &[u8], sink: &mut Sink<'_>) -> Result<(), Box<Bad
         }
     }
     items.sort_by_key(|&(at, cpu, ..)| (at, cpu));
-    // The running task of each CPU.
     let mut runs: HashMap<usize, Task<'_>> = HashMap::new();
     for (at, cpu, interrupt, content) in items {
         let event = match content {
@@ -197,7 +196,6 @@ message! {
     }
 }
 
-/// An `FtraceEvent`, if it is of a kind that is needed.
 #[derive(Default)]
 struct FtraceEvent<'b> {
     timestamp: u64,
@@ -270,7 +268,6 @@ mod tests {
     use crate::import::import;
     use workload::recording::Step::{Run, Sleep, Wait, Wake};
 
-    /// A field of a message: its number, its wire type and the value.
     fn field(number: u32, value: &[u8]) -> Vec<u8> {
         let mut field = vec![];
         varint(u64::from(number << 3 | 2), &mut field);
@@ -327,7 +324,6 @@ mod tests {
             packed(4, &[120; 2]),
             packed(6, &[2, 0]),
         ];
-        // Packets are field 1 of a trace, and so is the bundle of a packet.
         [bundle(1, &second), bundle(0, &first)].concat()
     }
 

@@ -7,7 +7,6 @@ use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, BufWriter, Seek, Write};
 use tempfile::SpooledTempFile;
 
-/// The longest plausible line.
 pub const LONGEST_LINE: usize = 1 << 16;
 
 const EXPECTED: &str = "expected a trace: trace-cmd's, Perfetto's, ftrace's text or perf script's";
@@ -20,7 +19,6 @@ const IN_MEMORY: usize = 1 << 24;
 pub struct Lines<'f> {
     file: &'f str,
     spool: BufWriter<SpooledTempFile>,
-    /// The size of the spool's content in bytes.
     size: u64,
     places: Vec<Place>,
     /// The number of events that were overwritten, according to the headings. They precede all others.
@@ -29,7 +27,6 @@ pub struct Lines<'f> {
     cpus: Vec<(u64, u64)>,
 }
 
-/// The place of a line in the spool.
 struct Place {
     /// The line's time in ns, or that of the last event before it.
     at: u64,
@@ -125,7 +122,6 @@ impl Lines<'_> {
         Ok(())
     }
 
-    /// Passes the lines' content to `sink`.
     pub fn pass(self, sink: &mut Sink<'_>) -> Result<(), Box<BadInput>> {
         let Lines {
             file,
@@ -156,7 +152,6 @@ impl Lines<'_> {
     }
 }
 
-/// The error about line `number` of `file`.
 fn bad(file: &str, number: u64, message: impl Display, expected: &str) -> Box<BadInput> {
     Box::new(BadInput::whole(
         format!("{file}:{number}: {message}"),
@@ -180,9 +175,7 @@ fn no_copy(file: &str, number: u64, error: io::Error) -> Box<BadInput> {
     )
 }
 
-/// The last event.
 enum Last {
-    /// There is no event so far.
     Nothing,
     /// The event has fields.
     Fields,

@@ -18,7 +18,6 @@ pub(crate) struct Chrome<W> {
 }
 
 impl<W: Write> Chrome<W> {
-    /// A trace of `cpus` CPUs, all idle.
     pub fn new(out: W, cpus: usize) -> Chrome<W> {
         let mut chrome = Chrome {
             sink: Sink::new(out),
@@ -42,7 +41,6 @@ impl<W: Write> Chrome<W> {
         self.sink.write(format_args!("{before}{event}"));
     }
 
-    /// Ends the slice on `cpu`.
     fn stop(&mut self, now: u64, cpu: usize) {
         if let Some((comm, pid, since)) = self.running[cpu].take() {
             self.write(json!({
@@ -79,7 +77,6 @@ impl<W: Write> Chrome<W> {
     }
 }
 
-/// Converts to microseconds, the unit of the format.
 fn us(ns: u64) -> f64 {
     ns as f64 / 1e3
 }

@@ -22,7 +22,6 @@ const TIME_EXTEND: u32 = 30;
 const FIRST_ID: u16 = 300;
 const PRINT_ID: u16 = 5;
 
-/// The number of an event's kind.
 fn id_of(kind: Kind) -> u16 {
     match kind {
         Kind::Mark => PRINT_ID,
@@ -76,7 +75,6 @@ fn format_of(kind: Kind) -> String {
     text + &format!("\nprint fmt: \"{print}\", {}\n", arguments.join(", "))
 }
 
-/// Encodes `record` in `out`, whose content it replaces.
 fn encode(record: &Record<'_>, kind: Kind, out: &mut Vec<u8>) {
     out.clear();
     out.extend_from_slice(&id_of(kind).to_le_bytes());
@@ -130,7 +128,6 @@ pub(crate) struct Dat<W> {
 }
 
 impl<W: Write> Dat<W> {
-    /// A trace of `cpus` CPUs.
     pub fn new(out: W, cpus: usize, spool: SpooledTempFile) -> Dat<W> {
         let buffer = || Buffer {
             page: Vec::with_capacity(PAGE),
@@ -147,7 +144,6 @@ impl<W: Write> Dat<W> {
         }
     }
 
-    /// Adds `event` to the pages of `cpu`.
     fn append(&mut self, cpu: usize, now: u64) {
         let buffer = &mut self.cpus[cpu];
         self.event.resize(self.event.len().next_multiple_of(4), 0);
@@ -200,7 +196,6 @@ impl<W: Write> Dat<W> {
     }
 }
 
-/// Writes the page to the spool.
 fn flush(
     buffer: &mut Buffer,
     spool: &mut io::Result<BufWriter<SpooledTempFile>>,

@@ -92,7 +92,6 @@ impl Out {
         self.bytes.push(0);
     }
 
-    /// Writes `text` with its length.
     fn sized(&mut self, text: &[u8]) {
         self.u64(text.len());
         self.bytes.extend_from_slice(text);

@@ -1,6 +1,5 @@
-//! Perfetto's protobuf: the scheduling events as events of ftrace, from which Perfetto makes the
-//! tracks of CPUs, threads and frequencies, and our own tracks for utilization, power, energy and
-//! the scheduler's decisions.
+//! Perfetto's protobuf: the scheduling events as events of ftrace, from which Perfetto makes the tracks of CPUs,
+//! threads and frequencies, and further tracks for utilization, power, energy and the scheduler's decisions.
 
 use super::text::Values;
 use super::{Format, Sink};
@@ -26,7 +25,6 @@ const TRACK_DESCRIPTOR: u32 = 60;
 const TYPE_INSTANT: u32 = 3;
 const TYPE_COUNTER: u32 = 4;
 
-/// Writes the packets.
 pub(crate) struct Perfetto<W> {
     sink: Sink<W>,
     bundles: Vec<Bundle>,
@@ -43,7 +41,6 @@ struct Bundle {
     events: usize,
 }
 
-/// A track of our own.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Track {
     Group(&'static str),
@@ -54,7 +51,6 @@ enum Track {
     Decisions(usize),
 }
 
-/// The energy of all parts.
 #[derive(Default)]
 struct Energy {
     parts: BTreeMap<String, u64>,
@@ -72,7 +68,6 @@ impl Energy {
 }
 
 impl<W: Write> Perfetto<W> {
-    /// A trace of `cpus` CPUs.
     pub fn new(out: W, cpus: usize) -> Perfetto<W> {
         Perfetto {
             sink: Sink::new(out),

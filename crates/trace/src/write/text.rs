@@ -29,7 +29,6 @@ pub(crate) struct Text<W> {
 }
 
 impl<W: Write> Text<W> {
-    /// A trace of `cpus` CPUs.
     pub fn new(out: W, cpus: usize) -> Text<W> {
         let mut sink = Sink::new(out);
         let header = HEADER.replace("P:CPUS", &format!("#P:{cpus}"));
@@ -65,7 +64,6 @@ impl<W: Write> Format for Text<W> {
     }
 }
 
-/// An event's fields as the kernel prints them.
 pub(super) struct Values<'a>(pub &'a Record<'a>);
 
 impl fmt::Display for Values<'_> {

@@ -93,7 +93,6 @@ proptest! {
             let all: HashSet<&String> = block.iter().collect();
             prop_assert_eq!(all.len(), schedulers);
         }
-        // Turns are reported by scheduler, in whatever order they ran.
         for block in &outcome.blocks {
             let times: Vec<u64> = block.iter().map(|turn| turn.elapsed_ns).collect();
             prop_assert_eq!(times, (100..100 + schedulers as u64).collect::<Vec<_>>());
@@ -128,7 +127,6 @@ proptest! {
     }
 }
 
-/// Each of two schedulers is first about as often as the other, and the order depends only on the seed.
 #[test]
 fn the_order_is_random() {
     let mut fake = Fake::default();
@@ -193,11 +191,9 @@ fn a_disturbed_block_is_repeated_but_not_for_ever() {
     let outcome = tried(&mut fake, &plan(2, 3, 1));
     assert_eq!(outcome.blocks.len(), 3);
     assert_eq!(fake.turns, 2 + 2 * 3 * (1 + MOST_REPEATS as usize));
-    // A block that counts although it is disturbed is not among the repeated ones.
     assert_eq!(outcome.repeated.len(), 3 * MOST_REPEATS as usize);
 }
 
-/// After a scheduler that cannot be unloaded, no other scheduler is loaded.
 #[test]
 fn nothing_is_loaded_after_a_failed_unload() {
     let mut fake = Fake {
@@ -209,7 +205,6 @@ fn nothing_is_loaded_after_a_failed_unload() {
     assert_eq!(outcome.ended, Some(Fault::System("it stays".to_owned())));
 }
 
-/// A large difference ends the trial long before its last block.
 #[test]
 fn a_decided_trial_ends() {
     let mut fake = Fake::default();

@@ -38,7 +38,6 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// Starts `program`, which is scx_equipoise.
     fn start(guard: &Guard, program: &Path) -> io::Result<Counter> {
         let part = guard.part("costs")?;
         let child = part.spawn(&mut counting(program))?;
@@ -61,7 +60,6 @@ impl Counter {
         })
     }
 
-    /// Ends the program, and returns the calls since its start.
     fn end(mut self) -> io::Result<Calls> {
         if let Some(pid) = Pid::from_raw(self.child.id() as i32) {
             let _ = kill_process(pid, Signal::INT);
@@ -104,7 +102,6 @@ fn calls(section: &str) -> Calls {
 
 /// Measures schedulers in the first block.
 pub struct Meter {
-    /// The path of scx_equipoise.
     program: PathBuf,
     host_cpus: Option<u32>,
     counter: Option<Counter>,
@@ -199,7 +196,6 @@ mod tests {
         let calls = calls(text);
         assert_eq!(calls["enqueue"], (300, 50));
         assert_eq!(calls.len(), 2);
-        // Half of the wakeups call enqueue().
         assert_eq!(of_a_wakeup(&calls), 250);
         assert_eq!(of_a_wakeup(&Calls::new()), 0);
     }

@@ -27,7 +27,6 @@ pub enum Load {
     Watch(Duration),
 }
 
-/// A load that runs.
 pub struct Running {
     /// A descriptor that becomes readable when the command ends; `None` if there is no command.
     pub exit: Option<OwnedFd>,
@@ -166,7 +165,6 @@ impl Frames {
         }
     }
 
-    /// Notes the state of the logs when a turn begins.
     pub fn begin(&mut self) {
         let logs = match self.place.is_dir() {
             true => logs(&self.place),
@@ -210,13 +208,11 @@ impl Frames {
     }
 }
 
-/// The inode and the length in bytes of a log.
 fn state(log: &Path) -> Option<(u64, u64)> {
     let found = fs::metadata(log).ok()?;
     Some((found.ino(), found.len()))
 }
 
-/// The frame times in the first `length` bytes of `file`.
 fn read(file: &Path, length: u64) -> Result<Vec<f64>, Box<BadInput>> {
     let name = file.display().to_string();
     let opened = File::open(file).map_err(|error| {
@@ -269,7 +265,6 @@ mod tests {
         frames.begin();
         fs::write(&log, "fps,frametime\n60,16\n60,17\n50,20\n").unwrap();
         assert_eq!(frames.end().unwrap(), [20.0]);
-        // The next turn writes a new log.
         frames.begin();
         fs::remove_file(&log).unwrap();
         fs::write(folder.path().join("keeps-the-inode"), "").unwrap();
@@ -287,7 +282,6 @@ mod tests {
         assert_eq!(frames.end().unwrap(), [25.0]);
     }
 
-    /// A log has the name of the game, which is in Latin-1 here.
     #[test]
     fn the_name_of_a_log_need_not_be_text() {
         let folder = tempfile::tempdir().unwrap();
@@ -313,14 +307,12 @@ mod tests {
             file.write_all(added.as_bytes()).unwrap();
             assert_eq!(frames.end().unwrap(), expected);
         }
-        // The player starts the game again, so there is a new log.
         frames.begin();
         fs::remove_file(&log).unwrap();
         fs::write(folder.path().join("again.csv"), "fps,frametime\n40,11\n").unwrap();
         assert_eq!(frames.end().unwrap(), [11.0]);
     }
 
-    /// The clock is set back during the turn, and another log is left from before.
     #[test]
     fn the_clock_does_not_say_which_log_has_changed() {
         let folder = tempfile::tempdir().unwrap();

@@ -20,11 +20,9 @@ const UNLOADS: Duration = Duration::from_secs(60);
 const OUTLIVES: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(5);
 
-/// A loader.
 pub struct Loader {
     child: Child,
     part: Part,
-    /// The loader's output.
     pub said: Said,
     sched_ext: PathBuf,
     was_loaded: bool,
@@ -54,7 +52,6 @@ impl Loader {
         })
     }
 
-    /// The pid of the loader.
     pub fn pid(&self) -> i32 {
         self.child.id() as i32
     }
@@ -116,8 +113,7 @@ fn interrupt(loader: &Child) {
 }
 
 /// Waits until the kernel's own scheduler runs. Call this after the end of every loader. A scheduler without a BPF link
-/// outlives its loader; the kernel unloads it on request (SysRq-S, kernel/sched/ext.c). The error is the state in which
-/// the kernel stays.
+/// outlives its loader; the kernel unloads it on request (SysRq-S, kernel/sched/ext.c).
 pub fn unload(sched_ext: &Path) -> Result<(), String> {
     let began = Instant::now();
     let mut is_asked = false;

@@ -49,9 +49,9 @@ pub struct Cost {
     /// The CPU time in ns that a window takes, in which a part of a turn is recorded, measured on this computer.
     #[serde(default)]
     pub window_ns: u64,
-    /// Were blocks that count not recorded because of the cost?
+    /// Is nothing recorded any more because of the cost?
     pub is_too_much: bool,
-    /// The recorded share of each turn in the last block, in %.
+    /// The share of each turn that is recorded in the next block, in %.
     #[serde(default = "all_pct")]
     pub share_pct: f64,
 }
@@ -71,7 +71,6 @@ fn all_pct() -> f64 {
     100.0
 }
 
-/// The recordings of a trial.
 pub struct Recording {
     record: Record,
     cost: Option<Cost>,
@@ -116,7 +115,6 @@ impl Recording {
         }
     }
 
-    /// The cost so far.
     pub fn cost(&self) -> Option<&Cost> {
         self.cost.as_ref()
     }
@@ -235,7 +233,6 @@ fn recorder(events: Events) -> io::Result<Recorder> {
     })
 }
 
-/// The recorder of a turn.
 pub struct TurnRecorder {
     recorder: Recorder,
     /// The windows to record; `None` if the whole turn is recorded.
@@ -247,7 +244,7 @@ pub struct TurnRecorder {
     opened_ns: u64,
     /// The time in closed windows in ns.
     covered_ns: u64,
-    /// The CPU time that windows and full buffers took from the load, in ns.
+    /// The CPU time that changes of windows and the emptying of buffers took from the load, in ns.
     own_ns: u64,
 }
 
@@ -339,7 +336,6 @@ impl TurnRecorder {
     }
 }
 
-/// The CPU time of this thread, in ns.
 fn own_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
@@ -524,7 +520,6 @@ mod tests {
         assert_eq!(share(Record::Auto, events(10)), Some(100.0));
         assert_eq!(share(Record::Auto, events(600)), Some(10.0));
         assert_eq!(share(Record::Always, events(600)), Some(100.0));
-        // The cost of emptying buffers counts, too.
         let of = |own_ns, window_ns, count| Recorded {
             own_ns,
             window_ns,
@@ -535,7 +530,6 @@ mod tests {
         assert_eq!(share(Record::Auto, of(0, 100_000, 60)), Some(10.0));
         assert_eq!(share(Record::Auto, of(3_000, 100_000, 60)), Some(5.0));
         assert_eq!(share(Record::Auto, of(6_000, 100_000, 60)), None);
-        // Noise hides the cost of an event.
         assert_eq!(share_after(Record::Auto, 0.0, events(1)), None);
     }
 }

@@ -110,7 +110,6 @@ mod tests {
         assert_eq!(said.last(), ": first; second");
     }
 
-    /// The program's lines overwrote each other.
     #[test]
     fn a_program_that_still_writes_loses_nothing() {
         let mut command = Command::new("sh");

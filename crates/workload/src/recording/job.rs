@@ -61,9 +61,8 @@ mod tests {
         for by_timer in [true, false] {
             assert_eq!(missed(by_timer, 104, Some(110)), (0, 1));
             assert_eq!(missed(by_timer, 110, Some(110)), (0, 1));
-            // A pause does not count as a period.
             assert_eq!(missed(by_timer, 104, Some(200)), (0, 1));
-            // The replay is behind the recording, so its next job already waits.
+            // A replay behind its recording: the next job already waits.
             assert_eq!(missed(by_timer, 113, Some(110)), (1, 1));
         }
         // These may be the jobs of two periods, of which the second was in time, or one late job and one lost job.

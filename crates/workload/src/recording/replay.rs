@@ -44,7 +44,6 @@ struct Plan {
     wakes: Vec<u64>,
 }
 
-/// The metrics of a periodic thread.
 #[derive(Clone, Copy)]
 struct Periodic {
     period_ns: u64,
@@ -198,7 +197,6 @@ impl Plan {
     }
 }
 
-/// A replayed thread.
 struct Running {
     plan: Arc<Plan>,
     thread: usize,
@@ -313,7 +311,6 @@ impl Program for Running {
             step = self.step();
         }
         if step.is_none() {
-            // After the last sleep there is no release; the work was done when that sleep began.
             let end = match self.doing {
                 Some(Step::Run(_)) => env.now,
                 _ => self.since,

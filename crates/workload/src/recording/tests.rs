@@ -38,7 +38,6 @@ fn threads_wait_for_each_other_as_they_did() {
     let workload = Replay::new("r", recording());
     let kernel = Kernel::run(&workload, 4);
     assert!(kernel.left().is_empty(), "{:?}", kernel.left());
-    // 1 + 5 ms, and then 1 ms of each of the two remaining threads, in parallel.
     let makespan = kernel.recorder.samples(MAKESPAN);
     assert!((makespan[0] - 0.007).abs() < 1e-4, "{makespan:?}");
     let names: Vec<&str> = workload
@@ -109,7 +108,6 @@ fn a_period_has_misses() {
             .map(|it| it.name.into_owned())
             .collect::<Vec<_>>()
     };
-    // Without a period, the release steps have no effect.
     assert!(!names(&recording).contains(&"frame/missed".to_owned()));
     recording.threads[0].period = Some(Period {
         ns: 5 * MS,
@@ -135,7 +133,6 @@ fn a_period_has_misses() {
     assert!(recording.check().unwrap_err().contains("period"));
 }
 
-/// The second thread waits until the first one has released the mutex.
 #[test]
 fn a_mutex_is_had_by_one() {
     use Step::{Lock, Run, Sleep, Unlock};
@@ -189,7 +186,6 @@ fn errors_are_reported() {
     assert!(!is_recording("{ \"tasks\" : {} }"));
 }
 
-/// The error about a file of these threads.
 #[track_caller]
 fn refused(threads: &[&[Step]], mutexes: u32) -> String {
     let threads = threads.iter().map(|steps| thread("t", steps));

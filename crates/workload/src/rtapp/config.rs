@@ -8,18 +8,14 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A whole file.
 #[derive(Default)]
 pub struct Config {
     /// `global.duration`, in ns; `None` stands for rt-app's -1, by which the run lasts until all threads have ended.
     pub duration: Option<u64>,
     /// `global.cumulative_slack`.
     pub cumulative_slack: bool,
-    /// The tasks, in the file's order.
     pub tasks: Vec<Task>,
-    /// The mutexes' names.
     pub mutexes: Vec<String>,
-    /// The number of condition variables.
     pub condvars: usize,
     /// For each barrier, the number of threads for which it waits.
     pub barriers: Vec<u32>,
@@ -27,7 +23,6 @@ pub struct Config {
     pub timers: Vec<TimerMode>,
     /// All `cpus`, with their places in the text.
     pub bindings: Vec<(CpuMask, Range<usize>)>,
-    /// The number of semaphores.
     pub semaphores: usize,
     /// The tasks with `util_min` or `util_max`.
     pub clamped: Vec<String>,
@@ -35,7 +30,6 @@ pub struct Config {
     pub notes: Vec<String>,
     /// The control groups whose CPU time decides a comparison.
     pub measured_groups: Vec<MeasuredGroup>,
-    /// Control groups.
     pub groups: Vec<ControlGroup>,
     /// Changes of the machine in order of time, with their places in the text.
     pub timeline: Vec<(Timed, Range<usize>)>,
@@ -43,7 +37,6 @@ pub struct Config {
 
 /// One entry of `tasks`.
 pub struct Task {
-    /// The task's key.
     pub name: Arc<str>,
     /// `instance`: the number of threads at the start.
     pub instances: u32,
@@ -61,7 +54,6 @@ pub struct Task {
     pub group: Option<Option<GroupId>>,
     /// `cpu_time`: the direction in which the CPU time of the task's threads is better, if CPU time decides.
     pub cpu_time: Option<Better>,
-    /// The phases, at least one.
     pub phases: Vec<Phase>,
     /// The timers that are private to each thread.
     pub timers: Vec<TimerMode>,
@@ -83,10 +75,8 @@ pub struct Phase {
     pub events: Vec<Event>,
 }
 
-/// An action of a thread, with its place in the file.
 #[derive(Clone)]
 pub struct Event {
-    /// The action.
     pub action: Action,
     /// The place of the action in the text.
     pub at: Range<usize>,
@@ -106,7 +96,6 @@ pub enum Action {
     Sleep(u64),
     /// `timer`: sleeps until the timer's next expiry.
     Timer {
-        /// The timer.
         timer: Timer,
         /// The period in ns.
         period: u64,
@@ -117,7 +106,6 @@ pub enum Action {
     Unlock(u32),
     /// `wait`.
     Wait {
-        /// The condition variable.
         cond: u32,
         /// The mutex, which the thread holds.
         mutex: u32,
@@ -141,13 +129,11 @@ pub enum Action {
 /// A semaphore: a stream whose bytes are its count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Semaphore {
-    /// The semaphore's stream.
     pub stream: u32,
     /// The semaphore's number among the condition variables, for deadlines.
     pub cond: u32,
 }
 
-/// A timer, by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timer {
     /// A timer of [`Config::timers`].
@@ -198,12 +184,10 @@ impl Action {
 }
 
 impl Task {
-    /// All events, phase by phase.
     pub fn events(&self) -> impl Iterator<Item = &Event> {
         self.phases.iter().flat_map(|phase| &phase.events)
     }
 
-    /// Does any event satisfy `fits`?
     pub fn has(&self, fits: impl Fn(&Action) -> bool) -> bool {
         self.events().any(|event| fits(&event.action))
     }
@@ -215,7 +199,6 @@ impl Task {
 }
 
 impl Phase {
-    /// Does the phase have a timer?
     pub fn has_timer(&self) -> bool {
         self.events
             .iter()

@@ -54,7 +54,6 @@ fn own_paces(task: &Task, paces: &[BTreeSet<Option<u64>>]) -> BTreeSet<Option<u6
     of_wakers.copied().collect()
 }
 
-/// The periods of the timers of a phase, in ns.
 fn periods(phase: &Phase) -> Vec<u64> {
     let events = phase.events.iter();
     events

@@ -88,12 +88,10 @@ fn kind(key: &str) -> Option<Kind> {
         .map(|&(_, kind)| kind)
 }
 
-/// Is this key the name of an event?
 pub fn is_event(key: &str) -> bool {
     kind(key).is_some()
 }
 
-/// The valid events, for messages.
 pub fn names() -> [&'static str; KINDS.len()] {
     KINDS.map(|(name, _)| name)
 }
@@ -118,17 +116,14 @@ impl Names {
         number
     }
 
-    /// The number of names.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// The name with number `wanted`.
     pub fn name(&self, wanted: u32) -> &str {
         &self.names[wanted as usize]
     }
 
-    /// All names, by number.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(Rc::as_ref)
     }
@@ -154,28 +149,20 @@ impl Timers {
     }
 }
 
-/// All resources that events name.
 #[derive(Default)]
 pub struct Resources {
     /// Mutexes. A `suspend` or `resume` uses the mutex with the name that it gives.
     pub mutexes: Names,
     /// Condition variables. A `suspend` or `resume` uses the condition variable with the name that it gives.
     pub condvars: Names,
-    /// Barriers.
     pub barriers: Names,
     /// Timers that threads share.
     pub timers: Timers,
-    /// Tasks, for `fork`.
     pub tasks: BTreeMap<String, usize>,
-    /// Semaphores.
     pub semaphores: Names,
-    /// Remarks for the user, one line each.
     pub notes: Vec<String>,
-    /// All `cpus`, with their places in the text.
     pub bindings: Vec<(CpuMask, Range<usize>)>,
-    /// Control groups, for `taskgroup`.
     pub groups: Groups,
-    /// The tasks with `util_min` or `util_max`.
     pub clamped: Vec<String>,
     /// `global.mem_buffer_size`, in bytes.
     pub buffer: u64,
@@ -312,8 +299,8 @@ fn semaphore(field: Field<'_>, resources: &mut Resources) -> Result<Semaphore, B
 }
 
 /// The work of `memrun` in ns at the reference speed: `count` bytes that are read or written one at a time, or `count`
-/// pointers that are followed, each of which takes the latency of the cache into which `size` fits, or of the first
-/// level if the order is sequential.
+/// pointers that are followed, each of which takes the latency of the cache or memory into which `size` fits, or of the
+/// first level if the order is sequential.
 fn memrun(field: Field<'_>) -> Result<u64, Box<BadInput>> {
     let [kind, size, count, stride, pattern, name] =
         members(field, ["type", "size", "count", "stride", "pattern", "ref"])?;

@@ -13,17 +13,13 @@ pub const NATURAL: RangeInclusive<i64> = 0..=i32::MAX as i64;
 
 type Read<T> = Result<T, Box<BadInput>>;
 
-/// A key with its value, in a file.
 #[derive(Clone, Copy)]
 pub struct Field<'a> {
-    /// The file.
     pub source: Source<'a>,
-    /// The key and its value.
     pub entry: &'a Entry,
 }
 
 impl<'a> Field<'a> {
-    /// The key.
     pub fn key(&self) -> &'a str {
         &self.entry.key
     }
@@ -38,7 +34,6 @@ impl<'a> Field<'a> {
         })
     }
 
-    /// The error for a wrong value.
     pub fn bad(&self, expected: impl Into<String>) -> Box<BadInput> {
         self.wrong(format!("expected {}", expected.into()))
     }
@@ -114,7 +109,6 @@ impl<'a> Field<'a> {
         Ok(self.integer(NATURAL, &what)? as u64 * 1000)
     }
 
-    /// A boolean: `true` or `false`.
     pub fn boolean(&self) -> Read<bool> {
         match self.value("true or false")?.kind {
             Kind::Bool(value) => Ok(value),
@@ -122,7 +116,6 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// A string; `what` describes it.
     pub fn string(&self, what: &str) -> Read<&'a str> {
         let expected = format!("{what}, a string");
         match &self.value(&expected)?.kind {
@@ -148,7 +141,6 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// An array of CPU numbers.
     pub fn cpus(&self) -> Read<CpuMask> {
         let expected = format!("an array of CPU numbers below {MAX_CPUS}, such as [0, 2]");
         let Kind::Array(items) = &self.value(&expected)?.kind else {
@@ -175,7 +167,6 @@ impl<'a> Field<'a> {
     }
 }
 
-/// The fields of an object's entries.
 pub fn fields<'a>(source: Source<'a>, entries: &'a [Entry]) -> Vec<Field<'a>> {
     entries
         .iter()

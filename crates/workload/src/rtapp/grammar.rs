@@ -54,7 +54,6 @@ const PHASE_KEYS: [&str; 11] = [
 
 type Read<T> = Result<T, Box<BadInput>>;
 
-/// Reads and checks a file.
 pub fn parse(source: Source<'_>) -> Read<Config> {
     let root = json::parse(source)?;
     let Kind::Object(entries) = &root.kind else {

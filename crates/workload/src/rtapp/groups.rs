@@ -25,7 +25,6 @@ const PERIOD: RangeInclusive<u64> = 1_000..=1_000_000;
 const QUOTA: RangeInclusive<u64> = 1_000..=1_000_000_000_000;
 /// The period, in us, of a `cpu.max` that gives no period.
 const DEFAULT_PERIOD: u64 = 100_000;
-/// The largest number of groups in a file.
 const MAX_GROUPS: usize = 4_000;
 
 const KEYS: [&str; 6] = [
@@ -47,9 +46,7 @@ pub struct Groups {
 
 /// A group whose CPU time decides a comparison.
 pub struct MeasuredGroup {
-    /// The group.
     pub group: GroupId,
-    /// The group's path.
     pub path: String,
     /// The direction in which the group's CPU time is better.
     pub better: Better,
@@ -95,7 +92,6 @@ impl Groups {
         }
     }
 
-    /// Reads the section `taskgroups`.
     pub fn read(&mut self, section: Field<'_>) -> Read<()> {
         let groups = section.object("control groups by path")?;
         no_repeats(&groups, |_| false)?;
@@ -135,7 +131,6 @@ fn weight_of(nice: i64) -> u32 {
     (PRIO_TO_WEIGHT[(nice + 20) as usize] * 100 + 512) / 1024
 }
 
-/// Reads the `cpu_time` of a group or a task.
 pub fn cpu_time(field: Field<'_>) -> Read<Better> {
     let text = field.string(cpu_time::EXPECTED)?;
     cpu_time::direction(text).ok_or_else(|| field.bad(cpu_time::EXPECTED))

@@ -16,9 +16,7 @@ const MAX_DEPTH: usize = 32;
 /// A file's name and text, for messages.
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
-    /// The name to print.
     pub file: &'a str,
-    /// The content.
     pub text: &'a str,
 }
 
@@ -40,19 +38,13 @@ impl Source<'_> {
     }
 }
 
-/// A value, and the place in the text from which it was read.
 pub struct Value {
-    /// The position of the value.
     pub at: Range<usize>,
-    /// The kind of the value.
     pub kind: Kind,
 }
 
-/// The kind of a value.
 pub enum Kind {
-    /// `null`
     Null,
-    /// `true`, `false`
     Bool(bool),
     /// A number, as written in the file.
     Number(String),
@@ -64,18 +56,15 @@ pub enum Kind {
     Object(Vec<Entry>),
 }
 
-/// One key of an object.
 pub struct Entry {
     /// The key, with escapes resolved.
     pub key: String,
-    /// The position of the key.
     pub key_at: Range<usize>,
     /// The value; `None` for `"key",`.
     pub value: Option<Value>,
 }
 
 impl Value {
-    /// The description of the value in words.
     pub fn describe(&self) -> String {
         match &self.kind {
             Kind::Null => "null".to_owned(),

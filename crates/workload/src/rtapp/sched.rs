@@ -5,7 +5,6 @@ use crate::SchedPolicy;
 use machine::input::BadInput;
 use std::ops::RangeInclusive;
 
-/// A policy without its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     Other,
@@ -33,23 +32,19 @@ const DEFAULT_RT_PRIORITY: i64 = 10;
 const DL_MIN_RUNTIME: u64 = 1024;
 
 impl Class {
-    /// Reads a policy's name.
     pub fn read(field: Field<'_>) -> Result<Class, Box<BadInput>> {
         field.choice("a scheduling policy", &CLASSES)
     }
 
-    /// The policy's name.
     pub fn name(self) -> &'static str {
         let mut named = CLASSES.iter().filter(|&&(_, class)| class == self);
         named.next().expect("each class has a name").0
     }
 
-    /// Is it a policy of the fair class?
     pub fn is_fair(self) -> bool {
         matches!(self, Class::Other | Class::Batch | Class::Idle)
     }
 
-    /// The class of a policy.
     pub fn of(policy: SchedPolicy) -> Class {
         match policy {
             SchedPolicy::Normal { .. } => Class::Other,

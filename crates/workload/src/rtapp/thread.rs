@@ -65,7 +65,6 @@ pub struct Thread {
     thread_loops: u32,
     forked: bool,
     policy: SchedPolicy,
-    /// The thread's control group.
     group: Option<GroupId>,
     affinity: Box<Affinity>,
 }
@@ -124,7 +123,6 @@ struct Line {
 }
 
 impl Thread {
-    /// An initial thread.
     pub fn initial(plan: &Arc<Plan>, task: usize, instance: usize) -> TaskSpec {
         let name = plan.thread_name(task, instance);
         let thread = Thread::new(plan, task, instance);
@@ -338,7 +336,6 @@ impl Thread {
         Some(due)
     }
 
-    /// Logs the finished loop and advances to the next one.
     fn end_loop(&mut self, env: &mut Env) -> Next {
         let recorder = &mut env.recorder;
         let period = us(env.now - self.line.start);
@@ -515,7 +512,6 @@ impl Thread {
     }
 }
 
-/// The call that changes the clamps, if there is any change.
 fn set_clamps(clamps: UtilClamps) -> Option<Op> {
     (clamps != UtilClamps::default()).then_some(Op::SetUtilClamps(clamps))
 }

@@ -43,7 +43,6 @@ pub fn read(section: Field<'_>) -> Read<Vec<(Timed, Range<usize>)>> {
     Ok(changes)
 }
 
-/// Reads one change, which is at this place in the text.
 fn one(section: Field<'_>, place: &Range<usize>, fields: &[Field<'_>]) -> Read<Timed> {
     let (mut at, mut cpus, mut online, mut limit) = (None, None, None, None);
     for field in fields {

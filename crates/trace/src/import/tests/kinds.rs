@@ -155,7 +155,6 @@ fn a_thread_that_exits_is_over() {
         .filter(|it| it.name == "a")
         .map(|it| &*it.steps)
         .collect();
-    // The second thread begins 3 ms after the first one.
     assert_eq!(
         steps,
         [&[Run(2_000_000)][..], &[Sleep(3_000_000), Run(2_000_000)]]
@@ -173,12 +172,10 @@ fn threads_that_nothing_wakes_are_no_load() {
         "{}",
         error(&text)
     );
-    // Threads that never sleep need no wakeups.
     let busy = "a-1 [000] d..2. 0.1: sched_switch: a:1 [120] R ==> b:2 [120]\n\
                 b-2 [000] d..2. 0.2: sched_switch: b:2 [120] R ==> a:1 [120]\n\
                 a-1 [000] d..2. 0.3: sched_switch: a:1 [120] R ==> b:2 [120]\n";
     assert_eq!(of(busy).summary.threads.len(), 2);
-    // A single missing wakeup does not matter.
     let all = of(&story()).recording.threads[0].steps.len();
     let text = story().replace("d.h2. 0.002400: sched_waking", "d.h2. 0.002400: other");
     assert_eq!(of(&text).recording.threads[0].steps.len(), all);
@@ -270,7 +267,6 @@ fn files_that_have_to_be_converted_are_named() {
     assert_eq!(error(load), "t.txt:1: the file is a recorded load already");
 }
 
-/// A byte order mark, the headings of atrace, and a thread whose name begins like JSON.
 #[test]
 fn what_precedes_the_first_event_does_not_hide_it() {
     let expected = of(&story());

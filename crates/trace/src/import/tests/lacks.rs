@@ -37,7 +37,6 @@ fn a_note_counts_the_switches_that_do_not_fit() {
     let notes = of(&cut).summary.notes;
     let says = "at 1 of 39 switches, a thread leaves a CPU on which another thread ran";
     assert!(notes.iter().any(|it| it.starts_with(says)), "{notes:?}");
-    // If events were lost, only the warning about them is printed.
     let notes = of(&("CPU:0 [LOST 1 EVENTS]\n".to_owned() + &cut))
         .summary
         .notes;
@@ -69,7 +68,7 @@ fn a_note_counts_the_sleeps_that_no_event_ends() {
     assert!(note.starts_with(expected), "{note}");
 }
 
-/// The buffer of CPU 1 begins 9 s after that of CPU 0, and the first event there is a wakeup.
+/// The buffer of CPU 1 begins 0.9 s after that of CPU 0, and the first event there is a wakeup.
 #[test]
 fn events_that_ftrace_has_overwritten_are_lost() {
     let trace = [
@@ -108,7 +107,6 @@ fn impossible_cpus_are_refused() {
     }
 }
 
-/// Work would be 0 at that frequency.
 #[test]
 fn a_frequency_of_zero_is_unknown() {
     let machine = Machine::find("odroid-xu3").unwrap();

@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// A call of futex(2) for the word at `address`: a wait for a mutex, or a wakeup.
 fn futex(cpu: usize, us: u64, by: (&str, i32), address: u64, waits: bool) -> String {
     let (operation, value) = if waits { (0x80, 2) } else { (0x81, 1) };
     format!(

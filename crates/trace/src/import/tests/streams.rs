@@ -89,7 +89,6 @@ fn a_wakeup_before_the_sleep_belongs_to_its_call() {
     assert_eq!(imported.summary.threads[0].latencies_ns, [20 * us - 1]);
 }
 
-/// These bytes come from a thread outside the trace.
 #[test]
 fn bytes_that_were_never_written_leave_the_wakeups() {
     let more = pipe().replace(
@@ -103,7 +102,6 @@ fn bytes_that_were_never_written_leave_the_wakeups() {
     assert!(imported.summary.notes[0].contains("1 of the load's 1 pipes and sockets is replayed"));
 }
 
-/// Remarks on streams are only about streams that the load uses.
 #[test]
 fn the_streams_of_others_are_not_counted() {
     let c = ("c", 12);

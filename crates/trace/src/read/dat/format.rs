@@ -10,27 +10,23 @@ use std::collections::HashMap;
 /// The offset of `common_flags` in every event, after `common_type`.
 const FLAGS: usize = 2;
 
-/// The relevant events, by `common_type`.
 #[derive(Default)]
 pub struct Formats {
     kinds: HashMap<u16, Format>,
 }
 
-/// The places of an event's fields.
 struct Format {
     kind: Kind,
     places: [Option<Place>; MOST_FIELDS],
     letters: Letters,
 }
 
-/// The meaning of the bits of `prev_state`.
 #[derive(Clone, Copy)]
 struct Letters {
     dead: u64,
     blocked: u64,
 }
 
-/// The place of a field in an event.
 #[derive(Clone, Copy)]
 struct Place {
     offset: usize,
@@ -109,7 +105,6 @@ impl Fields<'static> for Present<'_> {
     }
 }
 
-/// An event's bytes.
 struct Event<'a, 'f> {
     format: &'f Format,
     bytes: &'a [u8],

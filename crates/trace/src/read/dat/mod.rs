@@ -32,7 +32,6 @@ pub fn each(file: &str, bytes: &[u8], sink: &mut Sink<'_>) -> Result<(), Box<Bad
     })
 }
 
-/// An error, and its byte offset.
 struct Wrong {
     at: usize,
     message: String,
@@ -41,7 +40,6 @@ struct Wrong {
 
 const TRACE_DAT: &str = "expected a complete trace.dat from trace-cmd or equipoise record";
 
-/// The rest of the input.
 struct Input<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -85,7 +83,6 @@ impl<'a> Input<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// The bytes up to a 0.
     fn string(&mut self) -> Result<&'a str, Wrong> {
         let left = &self.bytes[self.at..];
         let end = left.iter().position(|&byte| byte == 0);
@@ -194,7 +191,6 @@ fn read_formats(input: &mut Input<'_>, formats: &mut Formats) -> Result<(), Wron
     Ok(())
 }
 
-/// Passes the events of all CPUs to `sink`, in the order of time.
 fn merge(
     mut buffers: Vec<Pages<'_>>,
     formats: &Formats,

@@ -15,7 +15,6 @@ const TIME_STAMP: u32 = 31;
 const MISSED: u32 = 1 << 31;
 const MISSED_STORED: u32 = 1 << 30;
 
-/// The layout of a page.
 #[derive(Clone, Copy)]
 pub struct Layout {
     page: usize,
@@ -72,9 +71,7 @@ impl Record<'_> {
 pub struct Pages<'a> {
     file: &'a [u8],
     layout: Layout,
-    /// Pages not yet read.
     left: Range<usize>,
-    /// The events left in the current page.
     events: Range<usize>,
     now: u64,
 }
@@ -100,7 +97,6 @@ impl<'a> Pages<'a> {
         u64::from(self.u32(at)) | u64::from(self.u32(at + 4)) << 32
     }
 
-    /// The next record; `None` at the end.
     pub fn next(&mut self) -> Result<Option<Record<'a>>, Wrong> {
         loop {
             if self.events.is_empty() {
@@ -156,7 +152,6 @@ impl<'a> Pages<'a> {
         let word = if has_word { self.u32(offset + 4) } else { 0 };
         let (body, length) = match kind {
             PADDING if delta == 0 => {
-                // After padding, the rest of the page is empty.
                 self.events.start = self.events.end;
                 return Ok(None);
             }

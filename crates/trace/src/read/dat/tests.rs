@@ -5,7 +5,6 @@ use tempfile::SpooledTempFile;
 
 const PAGE: usize = 4096;
 
-/// A trace of one CPU with `switches` events, which are 3000 ticks apart.
 fn trace(switches: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut format = Kind::Dat.format(&mut bytes, 1, SpooledTempFile::new(usize::MAX));
@@ -32,7 +31,6 @@ fn trace(switches: u64) -> Vec<u8> {
     bytes
 }
 
-/// The times of the events, or the error message.
 fn times(bytes: &[u8]) -> Result<Vec<u64>, String> {
     let mut times = Vec::new();
     let read = each("t.dat", bytes, &mut |read| {

@@ -87,7 +87,6 @@ fn wakeups_and_their_context() {
     );
 }
 
-/// A thread's name may look like another field.
 #[test]
 fn a_name_may_have_an_equals_sign() {
     let line =
@@ -156,7 +155,6 @@ fn irrelevant_lines_are_skipped() {
     assert!(!is_in_call_chain("hello"));
 }
 
-/// A thread may have the name of a heading, or one like the first part of an event.
 #[test]
 fn the_name_of_a_thread_does_not_hide_an_event() {
     for comm in [

@@ -4,7 +4,6 @@
 use super::*;
 use crate::fake::Kernel;
 
-/// The remarks about a file with these tasks.
 fn notes(tasks: &str) -> Vec<String> {
     let text = format!("{{ \"tasks\": {{ {tasks} }} }}");
     let workload = parse(&text).unwrap_or_else(|error| panic!("{error}"));
@@ -78,7 +77,6 @@ fn json_c_takes_single_quotes() {
     assert!(parse(text).is_ok());
 }
 
-/// Posts are remembered: two posts before the first wait let two waits pass.
 #[test]
 fn semaphores_count() {
     let text = r#"{ "tasks": {
@@ -97,7 +95,6 @@ fn semaphores_count() {
     assert!((13_000.0..15_000.0).contains(&periods[2]), "{periods:?}");
 }
 
-/// The pace of a chain passes through a semaphore.
 #[test]
 fn a_semaphore_has_a_deadline() {
     let text = r#"{ "tasks": {

@@ -18,7 +18,6 @@ fn samples(workload: &RtApp, kernel: &Kernel, name: &str) -> Vec<f64> {
     kernel.recorder.samples(metric).to_vec()
 }
 
-/// The times when `task` began to run, in us.
 fn runs(kernel: &Kernel, task: &str) -> Vec<u64> {
     let own = kernel.runs.iter().filter(|(name, _)| name == task);
     own.map(|&(_, at)| at / 1000).collect()
@@ -101,8 +100,6 @@ fn runtime_ends_by_the_clock() {
     let workload = tasks(r#" "a": { "loop": 1, "runtime": 1000 } "#);
     let kernel = Kernel::run(&workload, 1);
     assert_eq!(samples(&workload, &kernel, "a/run"), [1024.0]);
-    // With two tasks on one CPU, each finishes 10 ms after it started, not after 10 ms of its own
-    // CPU time, which would take 20 ms in total.
     let workload = tasks(r#" "a": { "instance": 2, "loop": 1, "runtime": 10000 } "#);
     let kernel = Kernel::run(&workload, 1);
     let time = samples(&workload, &kernel, "time")[0];
@@ -224,8 +221,6 @@ fn policies_and_priorities_change_by_phase() {
     assert_eq!(of("rr"), [SchedPolicy::RoundRobin { priority: 10 }]);
 }
 
-/// `dl-runtime` of a fair task is the slice that it requests; settings that a phase does not name
-/// stay.
 #[test]
 fn fair_tasks_have_slices() {
     let workload = tasks(
@@ -255,7 +250,6 @@ fn fair_tasks_have_slices() {
             },
         ]
     );
-    // An event with that name is not a setting.
     assert_eq!(of("event"), []);
 }
 
@@ -326,7 +320,6 @@ fn threads_of_large_or_forked_tasks_share_metrics() {
 
 #[test]
 fn the_mask_of_all_cpus_is_the_machines() {
-    // A phase with affinity and one without, on a machine smaller than MAX_CPUS.
     let workload = tasks(
         r#" "a": { "loop": 2, "phases": { "p": { "cpus": [0], "run": 1 }, "q": { "run": 1 } } } "#,
     );
@@ -357,7 +350,6 @@ fn memory_and_io_take_time_that_is_not_run() {
     .unwrap();
     let kernel = Kernel::run(&workload, 1);
     assert_eq!(samples(&workload, &kernel, "a/run"), [100.0]);
-    // The work is 4 MB at 4 bytes per ns, and 20 writes of 1000 bytes at 500 ns each.
     assert_eq!(
         samples(&workload, &kernel, "a/period"),
         [1000.0 + 100.0 + 10.0]
@@ -372,7 +364,6 @@ fn yield_lets_another_go_first() {
     assert!(runs(&kernel, "b")[0] < runs(&kernel, "a")[0]);
 }
 
-/// The samples of the shares of missed periods, by name.
 fn missed(workload: &RtApp, kernel: &Kernel) -> Vec<(String, Vec<f64>)> {
     let names = workload.metrics().iter().map(|metric| &*metric.name);
     let missed = names.filter_map(|name| name.strip_suffix("/missed"));
@@ -405,8 +396,6 @@ fn a_woken_thread_has_the_period_of_the_chain_s_first_thread() {
 
 #[test]
 fn a_wakeup_that_is_lost_is_a_period_missed() {
-    // The thread is woken at 1 ms, in the first period, and is still at work when the wakeups of
-    // the second and third period come.
     let workload = tasks(
         r#" "head": { "loop": 6, "run": 1000, "resume": "last", "timer": { "ref": "t", "period": 10000 } },
             "last": { "loop": 1, "phases": {
@@ -441,14 +430,11 @@ fn a_chain_without_one_period_has_no_deadline() {
     let unpaced = r#" "c": { "loop": 1, "sleep": 1000, "resume": "woken" } "#;
     assert!(!has_deadline(unpaced));
     assert!(!has_deadline(&format!("{}, {unpaced}", paced("a", 1000))));
-    // If there are two timers, one may or may not wait for the other, so the interval between
-    // wakeups cannot be determined.
     assert!(!has_deadline(
         r#" "d": { "loop": 1, "resume": "woken", "timer": { "ref": "x", "period": 1000 },
             "timer": { "ref": "y", "period": 1000 } } "#
     ));
     assert!(!has_deadline(&paced("a", 0)));
-    // The timer of another phase does not determine how often this phase runs either.
     assert!(!has_deadline(
         r#" "e": { "loop": 1, "phases": { "rest": { "loop": 9, "timer": { "ref": "x", "period": 1000 } },
             "wake": { "resume": "woken" } } } "#
@@ -526,7 +512,6 @@ fn cpu_time_counts_where_a_thread_is() {
         assert!(is_close, "{name}: {found:?} instead of {seconds}");
     };
     close("/a/cpu_time", 0.006);
-    // The forked threads are in the group of their parents.
     close("/b/cpu_time", 0.003);
     close("moves/cpu_time", 0.008);
     let better = |name: &str| {

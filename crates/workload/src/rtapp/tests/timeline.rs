@@ -3,7 +3,6 @@
 use super::*;
 use crate::timeline::{Change, Limit, Timed};
 
-/// A file whose line 2 is the content of `timeline`.
 fn file(timeline: &str) -> Result<RtApp, Box<BadInput>> {
     parse(&format!(
         "{{ \"tasks\": {{ \"a\": {{ \"run\": 1 }} }}, \"timeline\": [\n{timeline}\n] }}"
@@ -91,7 +90,6 @@ fn changes_that_the_machine_does_not_support_are_refused() {
         let start = format!("t.json:2: {message}");
         assert!(error.message().starts_with(&start), "{error}");
     }
-    // The last CPU may go offline once another is back.
     let back = r#" { "at": 1, "cpus": [0], "online": false }, { "at": 2, "cpus": [0], "online": true },
                    { "at": 3, "cpus": [1], "online": false } "#;
     file(back).unwrap().check(&machine("tc2-smp")).unwrap();
