@@ -145,8 +145,8 @@ cost:
 mutants:
 	python3 -m tools.mutants $(MUTANTS)
 
-# Removes the rules of scheduler/equipoise, one at a time, and prints what gets worse or better; `make
-# ablate ABLATE="level.h"` does less.
+# Removes the rules of scheduler/equipoise, one at a time, and writes what gets worse or better into docs/design/rules.md;
+# `make ablate ABLATE="level.h"` does less.
 ablate:
 	python3 -m tools.ablate $(ABLATE)
 

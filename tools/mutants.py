@@ -2,8 +2,8 @@
 and reports which tests notice each change: tests of meaning, only digests of decisions (crates/lab/tests/decisions.rs),
 or none. The exit status is 1 if a change survives.
 
-tests/mutating/equipoise has the changes: a line with the file and the effect of the change, then lines `- TEXT` and
-`+ TEXT` with the old and the new text. The tests are built once, in target/; for each change only the schedulers are
+tests/mutating/equipoise has the changes: a line with the file and the effect of the change, perhaps lines `* TEXT` with
+a remark, then lines `- TEXT` and `+ TEXT` with the old and the new text. The tests are built once, in target/; for each change only the schedulers are
 compiled, into the folder that EQUIPOISE_OBJECTS names."""
 
 import argparse
@@ -40,12 +40,13 @@ DIGEST = Test("equipoise-lab", "decisions", "")
 
 
 class Change(NamedTuple):
-    """A change of a file of scheduler/equipoise, with its effect, and its old and new text."""
+    """A change of a file of scheduler/equipoise, with its effect, its old and new text, and a remark."""
 
     file: str
     what: str
     old: str
     new: str
+    remark: str = ""
 
     @property
     def name(self) -> str:
@@ -56,10 +57,10 @@ def changes(listed: Path, words: list[str]) -> list[Change]:
     """The changes in the file `listed` whose name contains all words. Raises Failed unless the old text of each is in its
     file once."""
     chosen = []
-    entry = re.compile(r"^(?P<file>[^\s#+-][^:]*): (?P<what>.*)\n(?P<text>(?:[-+]( .*)?\n)+)", re.M)
+    entry = re.compile(r"^(?P<file>[^\s#+*-][^:]*): (?P<what>.*)\n(?P<text>(?:[-+*]( .*)?\n)+)", re.M)
     for of in entry.finditer(listed.read_text() + "\n"):
-        old, new = ("\n".join(line[2:] for line in of["text"].splitlines() if line[0] == sign) for sign in "-+")
-        change = Change(of["file"], of["what"], old, new)
+        old, new, remark = ("\n".join(line[2:] for line in of["text"].splitlines() if line[0] == sign) for sign in "-+*")
+        change = Change(of["file"], of["what"], old, new, remark.replace("\n", " "))
         if all(word in change.name for word in words):
             count = (PROJECT / "scheduler/equipoise" / change.file).read_text().count(old)
             if count != 1:

@@ -93,11 +93,14 @@ class Judge:
                 found.append((worse, f"{' '.join(key)} {worse:+.1f}{'' if points else ' %'}"))
         return [text for _, text in sorted(found, reverse=True)]
 
-    def all_differences(self) -> list[str]:
-        """The measures that differ, and the properties whose bars more or fewer cases miss."""
+    def case_differences(self) -> list[str]:
+        """The properties whose bars more or fewer random cases miss."""
         missed = self.missed()
-        return self.differences() + [f"{row} {missed[row] - count:+d} cases" for row, count in self.usual_missed.items()
-                                     if abs(missed[row] - count) >= LEAST_CASES]
+        return [f"{row} {missed[row] - count:+d} cases" for row, count in self.usual_missed.items()
+                if abs(missed[row] - count) >= LEAST_CASES]
+
+    def all_differences(self) -> list[str]:
+        return self.differences() + self.case_differences()
 
 
 def verdicts(pairs: Iterable[tuple[Measure, Measure]]) -> list[tuple[str, float]]:

@@ -1,4 +1,4 @@
-"""What tools.matrix, field, bars and mutants make of the command's results and of the scheduler's sources."""
+"""What tools.matrix, field, bars, mutants and ablate make of the command's results and of the scheduler's sources."""
 
 import contextlib
 import io
@@ -8,7 +8,7 @@ import unittest
 from pathlib import Path
 from unittest.mock import patch
 
-from tools import bars, command, field, matrix, mutants
+from tools import ablate, bars, command, field, matrix, mutants
 from tools.command import Failed, Json
 
 
@@ -83,7 +83,20 @@ class Mutants(unittest.TestCase):
             sources.mkdir(parents=True)
             (sources / "a.h").write_text("if (a)\n\treturn 1;\n\nb();\nb();\n")
             listed = Path(folder) / "changes"
-            listed.write_text("# Words: more words\na.h: never\n- if (a)\n- \treturn 1;\n-\n+ ;\n\na.h: twice\n- b();\n+ c();\n")
-            self.assertEqual(mutants.changes(listed, ["never"]), [mutants.Change("a.h", "never", "if (a)\n\treturn 1;\n", ";")])
+            listed.write_text("# Words: more words\na.h: never\n* seen\n* later\n- if (a)\n- \treturn 1;\n-\n+ ;\n\na.h: twice\n- b();\n+ c();\n")
+            self.assertEqual(mutants.changes(listed, ["never"]), [mutants.Change("a.h", "never", "if (a)\n\treturn 1;\n", ";", "seen later")])
             with self.assertRaisesRegex(Failed, "changes: a.h: twice: its text occurs 2 times; expected once"):
                 mutants.changes(listed, [])
+
+
+class Ablate(unittest.TestCase):
+    def test_page_has_the_rules_with_their_remarks(self) -> None:
+        page, rules = ablate.PAGE.read_text(), mutants.changes(ablate.RULES, [])
+        self.assertEqual(ablate.table(page, rules, {}), page)
+        changed = ablate.measured_in(ablate.table(page, rules, {rules[0].name: "time +9 %"}))
+        self.assertEqual(changed, ablate.measured_in(page) | {rules[0].name: "time +9 %"})
+
+    def test_cell_has_the_largest_changes(self) -> None:
+        self.assertEqual(ablate.cell([], []), "none")
+        self.assertEqual(ablate.cell(["m pipe time +9.0 %", "m pipe x +2.0", "m pipe y -1.0", "m a z -7.0 %"], ["herd +4 cases", "mask -1 cases"]),
+                         "m, `pipe`: time +9.0 %; m, `pipe`: x +2.0; m, `a`: z -7.0 %; 2 measures worse and 2 better in all; +3 cases")
