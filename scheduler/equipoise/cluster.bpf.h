@@ -128,7 +128,7 @@ struct cpu_state {
 	/* The running task called sched_yield(). */
 	bool yields;
 	/* A timer ends the turn of the running task, or makes the idle CPU look for work again. */
-	bool turn_ends;
+	bool timed;
 	/* The CPU has been asked to stop for a waking task. */
 	bool asked;
 	/* The time at which a stop is next free of charge. */

@@ -230,11 +230,14 @@ static __always_inline s64 take_off(struct clock *clock, struct entity *e)
  */
 static __always_inline void move_debtors(struct clock *clock, u64 vtime, u64 weight, s64 sum, s64 sign)
 {
-	s64 apart = vtime - READ_ONCE(clock->debtors_vtime), part;
+	s64 apart = vtime - READ_ONCE(clock->debtors_vtime);
+	u64 distance = apart < 0 ? -apart : apart, all = sum;
+	s64 part;
 
 	if (sum <= 0)
 		return;
-	part = (u64)(apart < 0 ? -apart : apart) * weight / (u64)sum;
+	/* The product of both may exceed 64 bits. */
+	part = distance / all * weight + distance % all * weight / all;
 	WRITE_ONCE(clock->debtors_vtime, READ_ONCE(clock->debtors_vtime) + (apart < 0 ? -sign : sign) * part);
 }
 

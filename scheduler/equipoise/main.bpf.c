@@ -330,7 +330,7 @@ void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 	struct cpu_state *this = cpu_at(cpu);
 	struct task_state *t = task_of(p);
 
-	this->asked = this->yields = this->turn_ends = false;
+	this->asked = this->yields = this->timed = false;
 	clear_taken(this);
 	if (!t)
 		return;
@@ -393,7 +393,7 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 	clear_taken(this);
 	if (!idle) {
 		clear_idle(cpu);
-		this->turn_ends = false;
+		this->timed = false;
 		this->ran_past = 0;
 		WRITE_ONCE(this->charged_at, bpf_ktime_get_ns());
 		/*

@@ -41,7 +41,7 @@ static __always_inline void time_turn(const struct task_struct *p, u32 cpu, u64 
 
 	if (is_crowded(this, bpf_ktime_get_ns()))
 		return;
-	this->turn_ends = true;
+	this->timed = true;
 	start_timer(&turn_timers, cpu, ran < slice ? slice - ran : 0);
 }
 
@@ -57,7 +57,7 @@ static __always_inline void time_running(const struct task_state *t, u32 cpu, u6
 
 	if (t->bound_to ? here != cpu : this->cluster != cpu_at(cpu)->cluster)
 		return;
-	if (!this->turn_ends && curr && curr->pid == this->pid && this->burst >= slice_of(curr))
+	if (!this->timed && curr && curr->pid == this->pid && this->burst >= slice_of(curr))
 		time_turn(curr, here, ran_of(curr) + uncharged(here, now));
 }
 
@@ -66,7 +66,7 @@ static __always_inline void look_again(u32 cpu, u64 ns)
 {
 	if (!ns)
 		return;
-	cpu_at(cpu)->turn_ends = true;
+	cpu_at(cpu)->timed = true;
 	start_timer(&turn_timers, cpu, ns);
 }
 
@@ -78,9 +78,9 @@ static int end_turn(void *timers, int *key, struct scheduler_timer *timer)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 
-	if (cpu_at(cpu)->turn_ends)
+	if (cpu_at(cpu)->timed)
 		kick_cpu(cpu, SCX_KICK_PREEMPT);
-	cpu_at(cpu)->turn_ends = false;
+	cpu_at(cpu)->timed = false;
 	return 0;
 }
 

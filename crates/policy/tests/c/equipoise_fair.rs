@@ -138,6 +138,22 @@ fn the_lags_of_a_queue_sum_to_zero() {
     });
 }
 
+/// The virtual time that a SCHED_IDLE task owes after 0.8 s, times the weight of nice -20, exceeds 64 bits.
+#[test]
+fn a_light_and_a_heavy_debtor_owe_what_they_took() {
+    let fair = Fair::new();
+    for (i, weight) in [(0, 3), (1, 88_761), (2, 88_761)] {
+        fair.call("wakes", &[i, weight << 10]);
+    }
+    fair.call("works", &[0, 800 * MS]);
+    fair.call("works", &[1, 1_000 * MS]);
+    let lags: i64 = (0..2).map(|i| fair.call("lag", &[i])).sum();
+    fair.call("sleeps", &[0]);
+    fair.call("sleeps", &[1]);
+    let debts = fair.call("debts", &[]);
+    assert!((debts - lags).abs() < MS, "{debts} ns, expected {lags}");
+}
+
 #[test]
 fn a_part_that_moves_takes_its_lag_along() {
     let fair = Fair::new();
