@@ -7,7 +7,7 @@ use std::fmt::Write;
 /// The rules of style for drawings, on pages and in pictures.
 pub(crate) const STYLE: &str = include_str!("html/drawing.css");
 
-/// Horizontal bars on a common scale that begins at 0.
+/// Horizontal bars on a common scale that includes 0.
 #[derive(Clone, Debug, Default)]
 pub struct Chart {
     /// The bars' quantity, with the unit.

@@ -428,7 +428,8 @@ fn table(out: &mut String, table: &Table) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// For each column, whether any row has a text in the column. The first column always counts.
+/// For each column, whether it is shown: the first column is, and others are unless all their cells are empty or `-`.
+/// A table without rows shows all columns.
 fn filled(table: &Table) -> Vec<bool> {
     let says = |cell: &Cell| !matches!(&*cell.text, "" | "-");
     let any = |column: usize| {

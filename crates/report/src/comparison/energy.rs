@@ -16,7 +16,8 @@ pub(super) fn for_work(
     let schedulers = 0..energy.entries.len();
     let counted = lab::counted_work(&findings.rows);
     match counted.as_slice() {
-        // A name without `/` is the time of a whole run. It counts one job, whose energy is that of the run.
+        // A measure without `/` in its name is of the whole load. If it is the load's time, it counts one job, whose
+        // energy is that of the run.
         [work] if work.measure.counts_work() && work.measure.metric.name.contains('/') => {
             let unit = match work.measure.metric.role.goal() {
                 Some(Goal::Latency) => "response",

@@ -151,7 +151,7 @@ pub struct Energy {
 /// All data of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Columns {
-    /// The names of tasks and parts.
+    /// The names of tasks, classes and parts, and an empty name for events that are not about a task.
     pub names: Vec<String>,
     /// Switches, wakeups, migrations, ...
     pub events: Events,

@@ -114,8 +114,8 @@ impl Builder<'_> {
             recording: Recording {
                 recording: VERSION,
                 description: format!(
-                    "{} threads in {:.3} s, recorded",
-                    threads.len(),
+                    "{} in {:.3} s, recorded",
+                    counted(threads.len(), "thread", "threads"),
                     makespan_ns as f64 / 1e9
                 ),
                 streams: woven.capacities,
