@@ -14,7 +14,7 @@ pub struct Chart {
     pub title: String,
     /// A hint for reading the bars, such as which bars are better; may be empty.
     pub note: String,
-    /// The series, from top to bottom.
+    /// The bars, from top to bottom.
     pub bars: Vec<Bar>,
 }
 

@@ -50,7 +50,7 @@ pub enum Read<'a> {
     Lost(u64),
     /// The recorded machine has this number of CPUs.
     Cpus(usize),
-    /// A comment or a heading.
+    /// A comment, a heading, or an event of no interest.
     Nothing,
 }
 

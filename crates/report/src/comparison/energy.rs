@@ -3,7 +3,7 @@
 use lab::{Comparison, GoalVerdict, Measured, Results, mean_interval};
 use workload::Goal;
 
-/// The energy by the work done, as a column. If one measure counts the work, the energy is that of each unit of work;
+/// The energy by the work done, as a column. If one measure counts the loops or responses, the energy is that of each;
 /// otherwise, if the work differs, it is scaled to the work done under the first scheduler.
 pub(super) fn for_work(
     findings: &Results<'_>,

@@ -117,8 +117,8 @@ pub(super) fn two_modes<'a>(
         .collect()
 }
 
-/// Remarks about loads that would end by themselves but have no completion time, because the duration of another load
-/// ended the run first.
+/// Remarks about loads that would end by themselves but have no completion time in some runs, which the duration of
+/// another load ended first.
 pub(super) fn cut_short(findings: &Findings<'_>) -> Vec<String> {
     let comparison = findings.comparison;
     let Some(duration_ns) = comparison.workload.start(&comparison.machine).duration_ns else {
