@@ -3,7 +3,7 @@
  * Linaro's big.LITTLE MP scheduler (CONFIG_SCHED_HMP), as in Linaro's stable kernel (LSK) 3.10. Tasks are moved
  * between fast and slow CPUs by their own tracked load, and domains that have both kinds are not balanced:
  *
- *  - A new task starts on a fast CPU, as if it had always been running.
+ *  - A new task, unless it is a kernel thread, starts on a fast CPU, as if it had always been running.
  *  - A task whose load has reached the up threshold goes to a fast CPU that is idle: when it wakes up, when a
  *    fast CPU runs out of work, and when any CPU's periodic balance finds it.
  *  - A task that wakes up with a load below the down threshold goes to a slow CPU. Small tasks may be packed on the
