@@ -176,7 +176,7 @@ vm-kernel:
 test-vm:
 	vm/test
 
-# Loads every policy into each of Debian's kernels, and prints the verifier's costs there.
+# Loads every policy into the kernel of vm/build-kernel and into each of KERNELS, and prints the verifier's costs there.
 test-kernels:
 	vm/test verifier
 	set -e; for kernel in $(KERNELS); do vm/test --kernel $$kernel verifier; done

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Runqueues are shared, and the cache line that other CPUs read (nr_running, the sums, idle) is not
+ * Runqueues are shared, and the cache lines that other CPUs read (nr_running, the sums, idle) are not
  * always in the local cache. The simulated kernel charges for the transfer as hardware does.
  */
 #ifndef __EQUIPOISE_MEMORY_H

@@ -403,7 +403,10 @@ static void translate(uint64_t id, struct qemu_plugin_tb *tb)
 		if (length == sizeof(marks) && !memcmp(code, marks, length))
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, mark, NO_REGISTERS, NULL);
 	}
-	/* This block is never freed, because a plugin is not notified when QEMU drops the translation. */
+	/*
+	 * This block is never freed, because QEMU notifies a plugin only when it drops all translations, and a
+	 * CPU's stack may still point to the block.
+	 */
 	block = calloc(1, sizeof(*block));
 	block->address = qemu_plugin_tb_vaddr(tb);
 	block->end = qemu_plugin_insn_vaddr(insn) + qemu_plugin_insn_size(insn);

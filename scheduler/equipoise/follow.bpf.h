@@ -27,9 +27,9 @@
  *
  * Tasks that others woke are links of a chain: while one runs, the tasks that wait for it sleep, so
  * all of them look light, and the lighter the slower they run. The threads of streamcluster wait for each other at
- * barriers: a lower frequency makes them look lighter, which lowers the frequency further. The kernel has such a
- * rule for tasks that wait for a disk (schedutil's iowait boost). A task that is woken by a timer or a device has
- * time until the next event, and its utilization describes it.
+ * barriers: a lower frequency makes them look lighter, which lowers the frequency further. The kernel also
+ * raises the frequency for tasks that wait for a disk (schedutil's iowait boost). A task that is woken by a timer
+ * or a device has time until the next event, and its utilization describes it.
  */
 static __always_inline u64 util_in_hurry(u32 cpu)
 {

@@ -150,9 +150,9 @@ static __always_inline u64 feasible_weight(const struct task_state *t)
 
 /*
  * Takes @t, which sleeps, is held back or ends, off its clock. A bound task that has had more than the others
- * bound to its CPU becomes a debtor on the CPU's clock. If only the set has had too much, the task becomes a debtor
- * on the cluster's clock: it may wake up on another CPU, where a debt that it took along would last until its next
- * sleep.
+ * bound to its CPU becomes a debtor on the CPU's clock. If only the bound tasks together have received more than
+ * their share, the task becomes a debtor on the cluster's clock instead: it may wake up on another CPU, and a debt
+ * that it took along would last there until its next sleep.
  */
 __noinline bool leave_clock(struct task_state *t __arg_nonnull)
 {

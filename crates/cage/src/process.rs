@@ -139,8 +139,9 @@ pub(crate) fn prepare_within(memory: impl FnOnce(u64) -> u64) -> io::Result<()> 
     Ok(())
 }
 
-/// Drops all rights that the dynamic loader does not need, for all threads of the process, if the process was prepared.
-/// Call this when the object is in an anonymous file, and before the dynamic loader opens that file.
+/// Drops all rights that neither the dynamic loader nor a simulation needs, for all threads of the process, if the
+/// process was prepared. Call this when the object is in an anonymous file, and before the dynamic loader opens that
+/// file.
 pub fn load() -> io::Result<()> {
     only(|rules| {
         rules.simulation()?;
@@ -154,7 +155,8 @@ pub(crate) fn compute() -> io::Result<()> {
     only(Rules::simulation)
 }
 
-/// Leaves this program's code only the system calls that `allow` allows, and leaves other code no system calls.
+/// Leaves this program's code only the system calls that `allow` allows, or all on an architecture whose system calls
+/// are not known here, and leaves other code no system calls. Does nothing if the process was not prepared.
 fn only(allow: impl FnOnce(&mut Rules) -> Result<(), BackendError>) -> io::Result<()> {
     let Some(code) = CODE.get() else {
         return Ok(());

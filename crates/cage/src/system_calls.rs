@@ -227,7 +227,7 @@ fn without_unknown() -> BpfProgram {
     ]
 }
 
-/// Does this kernel have seccomp's filters?
+/// Can [`filter`] be used: does this kernel have seccomp's filters, and does this module know the architecture's calls?
 pub fn has_seccomp() -> bool {
     let action = libc::SECCOMP_RET_TRAP;
     // SAFETY: the call only reads `action`.

@@ -33,7 +33,8 @@ pub enum Error {
     Run(Box<lab::Failure>),
     /// The results cannot be written, or a recording, a measurement or a trial failed: status 1.
     Write(String),
-    /// Sources cannot be fetched: status 1. The text has a line for each source.
+    /// Sources cannot be fetched: status 1. The text has a line for each failure: one for all crates, and one for each
+    /// kernel.
     Fetch(String),
     /// The command was asked to stop, and has shown the complete results: status 130.
     Stopped,

@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use trace::import::MOST_OTHERS_PCT;
 
-/// The time between two checks whether to stop. Each check takes a CPU from the load.
+/// The longest time between two checks of whether to stop. Each check takes a CPU from the load.
 const LOOK: Duration = Duration::from_millis(200);
 /// The time of the first check for other load.
 const FIRST_LOOK: Duration = Duration::from_secs(1);

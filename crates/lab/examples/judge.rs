@@ -1,4 +1,4 @@
-//! The verdict on values that two commands measured, for tools.sensitivity, whose runs are of two builds.
+//! The verdict on values that two commands measured, for tools.sensitivity and tools.ablate.
 //!
 //! Each line of standard input is a measure, in words: its unit, `lower` or `higher`, its goal or `-`, and then the
 //! values of each run before a change, and of each run after it, each separated by commas. The output has a line for

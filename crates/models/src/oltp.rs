@@ -337,8 +337,8 @@ mod tests {
         (transactions[0], kernel.recorder.samples(LATENCY).to_vec())
     }
 
-    /// A transaction has 16 statements: 12 of 50 us and four of 150 us for the database, and of 15 us each for the
-    /// client.
+    /// A transaction has 16 statements. Of these, 12 take 50 us and four take 150 us in the database; each takes 15 us
+    /// in the client.
     #[test]
     fn a_client_alone_waits_for_each_statement() {
         let (transactions, latencies) = run("oltp-read-only:threads=1,time=1", 2);

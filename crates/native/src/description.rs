@@ -1,5 +1,5 @@
-//! The description of a compiled scheduler: its globals, its maps and its ops. For a foreign object, a process with no
-//! other rights reads the description, and sends it as a message, which is checked. Only processes without rights run a
+//! The description of a compiled scheduler: its globals, its maps and its ops. For a foreign object, a process that
+//! may only compute reads the description, and sends it as a message, which is checked. Only processes without rights run a
 //! parser of ELF or DWARF on a foreign object.
 
 use crate::debug_info::{self, Constant, MapDefinition};
@@ -263,8 +263,8 @@ fn unreadable(error: &dyn std::fmt::Display) -> String {
 }
 
 impl Description {
-    /// Reads the shared object `image`, compiled from `source` (for messages). This happens in this process, which must
-    /// have no other rights unless the object is one of Equipoise's own.
+    /// Reads the shared object `image`, compiled from `source` (for messages). This happens in this process, which may
+    /// only compute unless the object is one of Equipoise's own.
     pub(crate) fn of(source: &str, image: &[u8]) -> Result<Description, Error> {
         let failed = |what: String| Error(format!("{source}: {what}"));
         let file = object::File::parse(image).map_err(|error| failed(unreadable(&error)))?;
@@ -336,7 +336,7 @@ impl Description {
         })
     }
 
-    /// Reads a foreign object as [`Description::of`] does, in a process with no other rights.
+    /// Reads a foreign object as [`Description::of`] does, in a process that may only compute.
     pub(crate) fn read(source: &str, image: &[u8]) -> Result<Description, Error> {
         type Answer = Result<Description, String>;
         let answer = cage::apart(LONGEST, || {

@@ -111,7 +111,7 @@ pub enum Kind {
     Type,
 }
 
-/// A feature of sched_ext that not all kernels have.
+/// A feature of sched_ext that some kernel lacks or deprecates.
 #[derive(Clone, Copy, Debug)]
 pub struct Feature {
     /// The feature's name in C.
@@ -296,7 +296,7 @@ const fn old(name: &'static str, kind: Kind, until: Until) -> Feature {
     }
 }
 
-/// The features that not all kernels have. All kernels have everything else that the headers declare.
+/// The features that some kernel lacks or deprecates. All kernels have everything else that the headers declare.
 pub const FEATURES: &[Feature] = &[
     renamed("scx_bpf_dispatch", (6, 12), "scx_bpf_dsq_insert()"),
     renamed(

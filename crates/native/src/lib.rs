@@ -4,7 +4,7 @@
 //! - An [`Object`] is a compiled scheduler: [`Object::compile`] compiles a file, and [`Object::own`] returns one of
 //!   `scheduler/`.
 //! - A [`Kernel`] is the Linux version whose sched_ext the scheduler sees, and a [`Feature`] is a part of sched_ext
-//!   that not all kernels have.
+//!   that some kernel lacks or deprecates.
 //! - A [`Global`] is the value of a global variable, set before the object is loaded.
 //!
 //! ```no_run

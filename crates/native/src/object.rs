@@ -41,8 +41,8 @@ impl Object {
         Object::described(source, image, description)
     }
 
-    /// The foreign shared object `image`, compiled from `source` (for messages), which is read in a process with no
-    /// other rights. It is an error if the reading takes too long.
+    /// The foreign shared object `image`, compiled from `source` (for messages), which is read in a process that may
+    /// only compute. It is an error if the reading takes too long.
     pub fn read(source: &str, image: Vec<u8>) -> Result<Object, Error> {
         let description = Description::read(source, &image)?;
         Object::described(source, image, description)

@@ -3,7 +3,7 @@
 use crate::kernels::{self, Feature, Kind};
 use crate::{Error, Kernel, Object};
 
-/// The members of `struct sched_ext_ops` that not all kernels have, with their offsets in bytes.
+/// The members of `struct sched_ext_ops` that some kernel lacks or deprecates, with their offsets in bytes.
 const MEMBERS: [(&str, usize); 9] = [
     ("cgroup_set_bandwidth", 27 * 8),
     ("cgroup_set_idle", 28 * 8),

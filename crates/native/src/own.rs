@@ -68,7 +68,7 @@ impl Own {
 /// other compilers do not know it.
 const GCC_FLAG: &str = "-fno-tree-forwprop";
 
-/// Does the compiler accept [`GCC_FLAG`]? The answer is kept, because a process uses only one compiler.
+/// Does the compiler accept [`GCC_FLAG`]? The answer is kept, because one compiler makes all of these objects.
 fn accepts_gcc_flag(compiler: &[OsString]) -> bool {
     static ACCEPTS: OnceLock<bool> = OnceLock::new();
     *ACCEPTS.get_or_init(|| {

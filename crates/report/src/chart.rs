@@ -7,14 +7,14 @@ use std::fmt::Write;
 /// The rules of style for drawings, on pages and in pictures.
 pub(crate) const STYLE: &str = include_str!("html/drawing.css");
 
-/// Horizontal bars on a common scale that begins at 0.
+/// Horizontal bars on a common scale that includes 0.
 #[derive(Clone, Debug, Default)]
 pub struct Chart {
     /// The bars' quantity, with the unit.
     pub title: String,
     /// A hint for reading the bars, such as which bars are better; may be empty.
     pub note: String,
-    /// The series, from top to bottom.
+    /// The bars, from top to bottom.
     pub bars: Vec<Bar>,
 }
 

@@ -1,5 +1,5 @@
-//! Results as comma-separated values (RFC 4180), with names in the first line: for spreadsheets, R
-//! and pandas. Numbers have all their digits; missing values are empty.
+//! Results as comma-separated values (RFC 4180), with names in the first line: for spreadsheets, R and pandas. In the
+//! results of `compare` and `reproduce`, numbers have all their digits, and missing values are empty.
 
 use crate::{Page, json};
 use cage::text::cell;

@@ -37,7 +37,7 @@ mod tests_support {
     use tempfile::SpooledTempFile;
     use trace::write::Kind;
 
-    /// One event of each kind: a task runs, forks a child that moves and runs, and exits. CPU 0 slows down.
+    /// A task runs, forks a child that moves and runs, and exits; CPU 0 slows down.
     pub(super) fn story(trace: &mut dyn Trace) {
         let (idle, parent, child) = (("swapper", 0), ("shell", 10), ("ls -l", 11));
         let switch = |prev, prev_runnable, next| Event::Switch {

@@ -66,7 +66,7 @@ pub struct Explanation<'a> {
     pub periods: Vec<MissedPeriod>,
     /// The waits, with reasons.
     pub waits: Vec<Chain>,
-    /// Responses that lost more time to slow CPUs than by waiting, each with its events.
+    /// Responses that lost more time by running slowly than by waiting, each with its events.
     pub slow: Vec<(Response, Chain)>,
     /// Threads that woke up late, with the chains of the wakers that lost the most time.
     pub late: Vec<(Response, Chain)>,

@@ -155,7 +155,7 @@ type Pooled = (Vec<Thread>, Vec<usize>);
 pub struct Shown {
     /// The slices, load, frequencies and periods.
     pub run: FirstRun,
-    /// The run's missed periods, explained.
+    /// The missed periods that lost the most time, explained.
     pub misses: Vec<MissedPeriod>,
     /// The command that explains other missed periods, without the thread and the time.
     pub explain: String,

@@ -119,7 +119,7 @@ pub struct FirstRun {
     pub(super) busy_ns: Vec<Vec<u64>>,
     /// The sum of kHz times ns, by CPU and bin; `None` for a CPU of unknown frequency.
     pub(super) khz_ns: Vec<Option<Vec<u128>>>,
-    /// The threads in the order of their first run.
+    /// The threads in the order in which they first appear.
     pub(super) threads: Vec<Thread>,
     /// The threads' completed periods, in the order of their ends, each with the index of its thread.
     pub(super) periods: Vec<(u32, workload::Period)>,

@@ -51,7 +51,7 @@ pub fn html(title: &str, pages: &[Page]) -> String {
     out
 }
 
-/// The verdict in a few words: the statement about all goals or, if there is none, the first sentence.
+/// The verdict in a few words: the policies that are best for every goal or, if there are none, the first sentence.
 fn headline(page: &Page) -> Option<&str> {
     let mut lines = page.verdict.iter();
     let whole = lines.find(|line| line.starts_with("Best for every goal"));
@@ -428,7 +428,8 @@ fn table(out: &mut String, table: &Table) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// For each column, whether any row has a text in the column. The first column always counts.
+/// For each column, whether it is shown: the first column is, and others are unless all their cells are empty or `-`.
+/// A table without rows shows all columns.
 fn filled(table: &Table) -> Vec<bool> {
     let says = |cell: &Cell| !matches!(&*cell.text, "" | "-");
     let any = |column: usize| {

@@ -60,7 +60,7 @@ fn opps(machine: &Machine, core: &CoreType) -> Option<Table> {
     })
 }
 
-/// The power of each part while any of its CPUs is busy, and in its idle states.
+/// The power of cores in their idle states, and of the other parts while any of their CPUs is busy and in idle states.
 fn parts(machine: &Machine) -> Table {
     let state = |name: String, state: &str, after_ns: Option<u64>, mw: u32, entry_pj: u64| {
         let after = after_ns.map_or("-".to_owned(), |ns| number(ns as f64 / 1e3));

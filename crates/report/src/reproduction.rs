@@ -162,7 +162,7 @@ fn numbers(cell: &lab::Cell<'_>) -> [Cell; 3] {
     ]
 }
 
-/// The remarks of the blocks' files, then the quality of the reproduction.
+/// The remarks on the blocks, then the quality of the reproduction.
 fn remarks(reproduction: &Reproduction) -> Vec<String> {
     let blocks = reproduction.experiment.blocks.iter();
     blocks

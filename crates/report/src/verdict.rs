@@ -8,7 +8,7 @@ use lab::{
 use machine::counted;
 use workload::Goal;
 
-/// The maximum number of schedulers that a line names if several are equal.
+/// The number of equal schedulers that a line names if it leaves out two or more.
 const MOST_NAMES: usize = 3;
 /// The maximum number of prices of a line.
 const MOST_PRICES: usize = 2;
@@ -145,8 +145,7 @@ struct Words<'a> {
     names: Vec<&'a str>,
     verdict: &'a Verdict,
     rows: &'a [Finding<'a>],
-    /// For each scheduler, the earlier scheduler under which every run was the same, if any. The later scheduler is not
-    /// named.
+    /// For each scheduler, the earlier scheduler under which every run was the same, if any.
     same_as: Vec<Option<usize>>,
 }
 
@@ -218,7 +217,7 @@ impl Words<'_> {
         }
     }
 
-    /// The `schedulers` except those whose runs are equal to another scheduler's.
+    /// The `schedulers` except those whose runs are equal to those of another scheduler among them.
     fn named(&self, schedulers: &[usize]) -> Vec<usize> {
         let is_first = |&it: &usize| self.same_as[it].is_none_or(|it| !schedulers.contains(&it));
         schedulers.iter().copied().filter(is_first).collect()
@@ -419,7 +418,7 @@ impl Words<'_> {
     }
 }
 
-/// Says that no scheduler is better than another for a goal, and whether all are bad.
+/// Says that no scheduler is better than another for a goal, and whether all are bad, or that the goal is not judged.
 fn same(verdict: &GoalVerdict) -> String {
     if let Some(measure) = verdict.unknown() {
         return format!("not judged, because some runs under every policy never reached {measure}");
@@ -499,7 +498,7 @@ fn with_margin(change: &Change, unit: &str) -> String {
     format!("{:.1}{} {unit}", change.mean_pct.abs(), margin(change))
 }
 
-/// A change of a goal against the scheduler `name` in words: `12 ± 3 % less time than under eevdf`.
+/// A change of a goal against the scheduler `name` in words: `12.0 ± 3.1 % less time than under eevdf`.
 fn amount(verdict: &GoalVerdict, change: &Change, name: &str) -> String {
     of_goal(verdict.goal, verdict.higher_is_better, change, name)
 }

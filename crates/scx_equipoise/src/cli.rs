@@ -55,8 +55,9 @@ pub struct Opts {
     #[arg(long, value_name = "SECONDS", value_parser = interval)]
     pub monitor: Option<f64>,
 
-    /// Measure the costs of the callbacks of the loaded sched_ext scheduler, of whatever project, for this many seconds
-    /// (10 by default) or until SIGINT, and print them as a section of a machine file. No scheduler is loaded
+    /// Load no scheduler, but measure the costs of the callbacks of the sched_ext scheduler that is already loaded, of
+    /// whatever project, for this many seconds (10 by default) or until SIGINT, and print them as a section of a
+    /// machine file
     #[arg(long, value_name = "SECONDS", value_parser = interval, num_args = 0..=1, default_missing_value = "10")]
     pub costs: Option<f64>,
 

@@ -161,7 +161,7 @@ impl Control {
                 log::warn!("{change}: {message}");
                 true
             }
-            // The log has the result.
+            // `Done` means that nothing had to change. Otherwise, the log will have the result.
             Ok(Reply::Done(_)) | Err(_) => true,
         }
     }

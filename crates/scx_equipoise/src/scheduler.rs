@@ -30,7 +30,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The interval of checks whether the scheduler is still loaded, which is long enough to let a CPU
+/// The interval of checks of whether the scheduler is still loaded, which is long enough to let a CPU
 /// sleep. If the scheduler has exited, tasks run under Linux's own scheduler until the next check.
 const WATCH: Duration = Duration::from_secs(4);
 /// The interval at which reported decisions are fetched; [`BUFFER_BYTES`] is the size of their buffer.

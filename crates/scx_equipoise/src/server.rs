@@ -383,7 +383,8 @@ impl<S: Service> Server<S> {
         }
     }
 
-    /// Reads from the client, and answers if the line is complete. Returns false if the connection ends.
+    /// Reads from the client, and answers if the line is complete. Returns false if the connection ends or a thread
+    /// answers, which ends the connection afterwards.
     fn talk(&mut self, index: usize) -> Result<bool> {
         let (user, is_first) = (
             self.clients[index].user,

@@ -50,7 +50,7 @@ pub enum Read<'a> {
     Lost(u64),
     /// The recorded machine has this number of CPUs.
     Cpus(usize),
-    /// A comment or a heading.
+    /// A comment, a heading, or an event of no interest.
     Nothing,
 }
 
@@ -186,7 +186,7 @@ pub enum Tracepoint<'a> {
         /// The reason for the decision in words.
         why: &'a str,
     },
-    /// The power of a part of the machine from now on, or energy that the part used at once. A trace of Linux would
+    /// The power of a part of the machine from now on, or the energy of an instantaneous event. A trace of Linux would
     /// have the number as a [`Tracepoint::Mark`].
     Counter {
         /// The part.
@@ -282,7 +282,7 @@ pub struct Averages {
 pub enum Unit {
     /// Power from now on.
     Milliwatt,
-    /// Energy that was used at once.
+    /// The energy of an instantaneous event.
     Picojoule,
 }
 

@@ -55,7 +55,7 @@ pub enum Type {
     Code,
     /// The place of a text behind the fields.
     Place,
-    /// A text up to the end.
+    /// A text up to the end of the record.
     Rest,
 }
 

@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 
 /// The time between loading and the turn, in which the kernel moves tasks to the scheduler.
 const SETTLE: Duration = Duration::from_millis(200);
-/// The time between two checks whether the turn has to end.
+/// The longest time between two checks of whether the turn has to end.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// The load, and the options of its measurement.

@@ -246,7 +246,7 @@ impl Machinery {
         })
     }
 
-    /// Executes one step of `task`. Returns false if the task sleeps.
+    /// Executes one step of `task`. Returns false if the task leaves its CPU.
     fn step(&mut self, task: usize) -> bool {
         match std::mem::replace(&mut self.tasks[task].after, After::Nothing) {
             After::Nothing => {}

@@ -1,6 +1,6 @@
-//! A place for all threads of a workload: a control group, CPUs, a nice level, a class, a slice and a session, as a
-//! shell or a service manager gives them to a program; and whether the threads' CPU time decides a comparison. Any
-//! workload takes these parameters:
+//! The placement and the scheduling parameters of all threads of a workload: a control group, CPUs, a nice level, a
+//! class, a slice and a session, as a shell or a service manager gives them to a program; and whether the threads' CPU
+//! time decides a comparison. Any workload takes these parameters:
 //!
 //! ```text
 //! kbuild:jobs=16,group=/app,weight=50,nice=5      cgexec -g cpu:/app nice -n 5 make -j 16
@@ -34,7 +34,7 @@ enum FairClass {
     Idle,
 }
 
-/// The place of the threads of a workload.
+/// The placement and the scheduling parameters of the threads of a workload.
 #[derive(Clone, Debug, Default)]
 pub struct Placement {
     /// The names of the group and of the groups above it, from the root down; empty for the root.

@@ -68,7 +68,8 @@ pub struct Period {
     /// The length of the period, in ns.
     pub ns: u64,
     /// The percentage of wakeups that came a period after the previous one, corrected for chance: 0 stands for the
-    /// percentage that chance explains. `None` if the user has set the period.
+    /// percentage that chance explains. With `woken_by`, it is the waker's confidence or, if this is less, the
+    /// percentage of the waker's periods in which it woke this thread. `None` if the user has set the period.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<u8>,
     /// The periodic thread that wakes this one once per period.

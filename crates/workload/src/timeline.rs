@@ -80,7 +80,10 @@ impl Change {
                         "CPU {cpu} of machine `{}` has only one frequency",
                         machine.name
                     );
-                    return Err((message, "expected CPUs whose core type has OPPs"));
+                    return Err((
+                        message,
+                        "expected CPUs whose core type has at least two OPPs",
+                    ));
                 }
             }
         }

@@ -145,8 +145,8 @@ static __always_inline bool account_cfs_rq_runtime(u32 group, struct group_rq *g
 }
 
 /*
- * Charges @group and the groups above it for a task that ran on @cpu for @delta ns. Returns true if one of these
- * groups is throttled.
+ * Charges @group and the groups above it for a task that ran on @cpu for @delta ns. Returns true if
+ * account_cfs_rq_runtime() does so for one of these groups.
  */
 __noinline bool account_hierarchy(u32 group, u32 cpu, u64 delta)
 {
@@ -174,7 +174,10 @@ static __always_inline bool runtime_refresh_within(const struct fair_bandwidth *
 	return (s64)(b->expires - bpf_ktime_get_ns()) < ns;
 }
 
-/* Gives back time of @grq, whose last task has stopped, so that other runqueues may use it. */
+/*
+ * Gives back time of @grq, whose last task has stopped, so that other runqueues may use it, unless the time has
+ * expired.
+ */
 static __always_inline void return_cfs_rq_runtime(u32 group, struct group_rq *grq)
 {
 	struct fair_bandwidth *b = bandwidth_of(group);

@@ -64,7 +64,7 @@ struct fair_group {
 	u32 parent;
 	/* The level, which is 1 for a group directly below the root; 0: there is no such group. */
 	u32 level;
-	/* The weight, scaled; the weight without cpu.idle, scaled; and cpu.idle. */
+	/* The weight, scaled; the last cpu.weight, scaled; and cpu.idle. */
 	u64 shares;
 	u64 given;
 	bool idle;

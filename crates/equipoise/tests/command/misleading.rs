@@ -300,7 +300,7 @@ fn ignored_settings_of_groups_are_said() {
     assert_eq!(said.matches("ignored under").count(), 2, "{said}");
 }
 
-/// A CPU that has found no task, and does not idle yet, takes those whose group may run again.
+/// A CPU that has found no task and is about to idle takes the tasks whose group may run again.
 #[test]
 fn the_end_of_a_period_reaches_a_cpu_that_is_about_to_idle() {
     let load = "hackbench:groups=2,loops=50,group=/x/y,quota=1.5";

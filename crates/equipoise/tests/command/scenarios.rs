@@ -361,8 +361,8 @@ fn a_turn_ends_between_ticks_when_a_thread_comes_to_wait() {
     assert!(missed < 1.0, "{missed} %");
 }
 
-/// A thread that draws frames keeps its fast CPU when a herd wakes up on an idle machine: those that have slow CPUs
-/// have hardly done less than they are due.
+/// A thread that draws frames keeps its fast CPU when a herd wakes up on an idle machine, because the herd's threads on
+/// slow CPUs are hardly behind their due.
 #[test]
 fn a_herd_on_slow_cpus_does_not_take_the_fast_one() {
     let tasks = r#""frame": { "loop": -1, "run": 3858, "timer": { "ref": "frame", "period": 8333 } },

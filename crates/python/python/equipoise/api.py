@@ -61,7 +61,7 @@ class Trace:
     #: Load tracking as in Linux (PELT), where 1024 is a full CPU: `util`, `runnable`, `load` of a task. A pid of -1
     #: stands for a CPU's fair tasks, -2 for its real-time tasks, -3 for its deadline tasks.
     utilization: Table
-    #: The power of parts of the machine from that time on (`power_mw`), or energy used at once
+    #: The power of a part of the machine from `time_ns` on (`power_mw`), or the energy of an instantaneous event
     #: (`energy_pj`); empty for machines without power data.
     energy: Table
     #: A row for each thread: `ran_ns`, `switches`, `preemptions`, `wakeups`, `migrations`, and the

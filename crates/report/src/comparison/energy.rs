@@ -3,7 +3,7 @@
 use lab::{Comparison, GoalVerdict, Measured, Results, mean_interval};
 use workload::Goal;
 
-/// The energy by the work done, as a column. If one measure counts the work, the energy is that of each unit of work;
+/// The energy by the work done, as a column. If one measure counts the loops or responses, the energy is that of each;
 /// otherwise, if the work differs, it is scaled to the work done under the first scheduler.
 pub(super) fn for_work(
     findings: &Results<'_>,
@@ -16,7 +16,8 @@ pub(super) fn for_work(
     let schedulers = 0..energy.entries.len();
     let counted = lab::counted_work(&findings.rows);
     match counted.as_slice() {
-        // A name without `/` is the time of a whole run. It counts one job, whose energy is that of the run.
+        // A measure without `/` in its name is of the whole load. If it is the load's time, it counts one job, whose
+        // energy is that of the run.
         [work] if work.measure.counts_work() && work.measure.metric.name.contains('/') => {
             let unit = match work.measure.metric.role.goal() {
                 Some(Goal::Latency) => "response",

@@ -29,7 +29,8 @@ pub(crate) fn number_of_runs(runs: &Runs, asked: u32) -> String {
 }
 
 /// Returns a note if the runs hardly differ, so that intervals over seeds show no noise. Exact runs hardly differ if
-/// every margin is too small to be printed. Runs with noise hardly differ if all runs of each scheduler are the same.
+/// every margin is too small to be printed. Runs with noise, or without margins, hardly differ if all runs of each
+/// scheduler are the same.
 pub(super) fn same_runs(findings: &Findings<'_>) -> Option<String> {
     let comparison = findings.comparison;
     let mut runs = comparison.measured.iter().map(|one| &one.runs);
@@ -116,8 +117,8 @@ pub(super) fn two_modes<'a>(
         .collect()
 }
 
-/// Remarks about loads that would end by themselves but have no completion time, because the duration of another load
-/// ended the run first.
+/// Remarks about loads that would end by themselves but have no completion time in some runs, which the duration of
+/// another load ended first.
 pub(super) fn cut_short(findings: &Findings<'_>) -> Vec<String> {
     let comparison = findings.comparison;
     let Some(duration_ns) = comparison.workload.start(&comparison.machine).duration_ns else {

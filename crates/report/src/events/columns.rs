@@ -1,4 +1,4 @@
-//! A run's events as columns, for programs that process tables: a vector for each field, all of one length.
+//! A run's events as columns, for programs that process tables: a vector for each field.
 
 use super::linux::Linux;
 use machine::Machine;
@@ -84,7 +84,7 @@ impl EventKind {
     }
 }
 
-/// Events, in time order. Fields that a kind does not have are 0.
+/// Events, in time order. Fields that a kind does not have are 0, except names, which then have no meaning.
 #[derive(Clone, Debug, Default)]
 pub struct Events {
     /// The time since the run began, in ns.
@@ -142,7 +142,7 @@ pub struct Energy {
     pub time_ns: Vec<i64>,
     /// The part, an index into [`Columns::names`].
     pub part: Vec<i32>,
-    /// Power from now on, in mW; `None` if this is energy.
+    /// The power from `time_ns` on, in mW; `None` if this is energy.
     pub power_mw: Vec<Option<u64>>,
     /// The energy of an instantaneous event, in pJ; `None` if this is power.
     pub energy_pj: Vec<Option<u64>>,
@@ -151,7 +151,7 @@ pub struct Energy {
 /// All data of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Columns {
-    /// The names of tasks and parts.
+    /// The names of tasks, classes and parts, and an empty name for events that are not about a task.
     pub names: Vec<String>,
     /// Switches, wakeups, migrations, ...
     pub events: Events,

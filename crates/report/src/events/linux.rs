@@ -223,7 +223,6 @@ impl<F: Format> Linux<F> {
         state.update_clock(now);
         state.current = Some(next.pid).filter(|&pid| pid != 0);
         if next.pid == 0 {
-            // `clock_pelt` catches up with the idle time at once (`rq->lost_idle_time`).
             (state.idle_since, state.idle_states) = (now, 0);
             if let Some((_, at)) = state.next_idle_state() {
                 self.next_idle = self.next_idle.min(at);

@@ -39,7 +39,8 @@ pub(super) struct Cpu {
     pub idle_since: u64,
     /// The number of idle states that the CPU has entered since it went idle.
     pub idle_states: usize,
-    /// `clock_pelt`, and the time when it had that value, in ns. While the CPU is idle, `clock_pelt` equals the time.
+    /// `clock_pelt`, and the time when it had that value, in ns. While the CPU is idle, `clock_pelt` equals the time
+    /// (`rq->lost_idle_time`).
     clock: u64,
     clock_at: u64,
     pub fair: Tracker,
@@ -117,7 +118,7 @@ impl Cpu {
         self.clock_at = now;
     }
 
-    /// Updates the CPU's averages to `now`, if a task of `class` has run since the last update.
+    /// Updates the CPU's averages to `now`, given the class of the task that has run since the last update.
     fn update(&mut self, now: u64, class: Option<Class>) {
         let clock = self.clock(now);
         let util = |of: Class| if class == Some(of) { 1024.0 } else { 0.0 };

@@ -44,7 +44,8 @@ pub enum Kind {
     NotPulled,
     /// The idle CPUs are on another NUMA node.
     RemoteNode,
-    /// The CPU that the thread waited for idled, and did not run the thread.
+    /// The CPU that the thread waited for idled and did not run the thread, or the scheduler did not dispatch the
+    /// thread to any CPU.
     NotRun,
     /// The CPU had to leave its idle state.
     IdleExit,

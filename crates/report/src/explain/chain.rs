@@ -114,7 +114,8 @@ pub struct Idled {
     /// The reasons why the CPU found no work, each with the last such decision and the number of such decisions. If the
     /// CPU made no decision in the wait, these are its reasons from the time between going idle and the wait.
     pub decisions: Vec<(Made, u64)>,
-    /// Was the CPU idle all the time without a decision since it went idle, although the scheduler reports decisions?
+    /// Was the CPU idle when the wait began, and has it made no decision since it went idle, although the scheduler
+    /// reports such decisions?
     pub slept: bool,
 }
 

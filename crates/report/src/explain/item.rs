@@ -64,7 +64,7 @@ impl<'a> Item<'a> {
         matches!(self, Item::Waited(chain) if chain.wait.is_stall())
     }
 
-    /// The thread that lost the time.
+    /// The thread that waited, ran slowly or woke up late.
     pub fn thread(&self) -> (&'a str, i32) {
         match self {
             Item::Waited(chain) => (&chain.wait.name, chain.wait.pid),
@@ -114,8 +114,8 @@ pub fn items<'a>(of: &'a Explanation<'_>) -> Vec<Item<'a>> {
     items
 }
 
-/// The causes of stalls, then of the missed periods, then of the other `items` in their order. Items whose loss is below
-/// a tenth of the largest item's are left out. If a thread has several losses for one reason, only the first of these
+/// The causes of stalls, then of the missed periods, then of the other `items` in their order. Items whose loss is
+/// below a tenth of the largest item's are left out. If a thread has several losses for one reason, only the first of these
 /// losses gets a cause.
 pub fn causes(of: &Explanation<'_>, items: &[Item<'_>]) -> Vec<Cause> {
     let largest = items.first().map_or(0, Item::lost_ns);

@@ -197,7 +197,6 @@ pub(super) fn chain_of(chain: &Chain) -> Value {
             times: *times,
             last: decision(made),
         });
-        // `slept`: was the CPU idle all the time without a decision since it went idle?
         json!({
             "cpu": idled.cpu,
             "ns": idled.ns,

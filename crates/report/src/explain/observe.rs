@@ -76,7 +76,7 @@ pub fn missed_periods(
     ))
 }
 
-/// Combines each of `missed` with its chains. `chains` has one chain for each wait that was observed for a period, in
+/// Combines each of `missed` with its chains. `chains` has one chain for each window that was observed for a period, in
 /// the order of the periods.
 fn with_chains(
     case: &Case<'_>,

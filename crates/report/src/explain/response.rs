@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 /// The fixed-point number for a speed or share of 1.
 const FULL: u32 = 1 << 20;
 
-/// A thread from its wakeup until it sleeps again.
+/// A thread from its wakeup until it sleeps again, or in a part of that time.
 #[derive(Clone, Debug, Default)]
 pub struct Response {
     /// The thread's name, such as `ui-0`.
@@ -35,7 +35,7 @@ pub struct Response {
     pub limits: BTreeMap<usize, u32>,
     /// The thread's longest wait for a CPU.
     pub longest: Option<Wait>,
-    /// The name of the waker; `None` for an interrupt.
+    /// The name of the waker; `None` if an interrupt woke the thread up, or if the thread is new.
     pub woken_by: Option<String>,
     /// The time that threads in the chain of wakeups lost before this thread woke up.
     pub late: Option<Box<Late>>,
@@ -154,7 +154,7 @@ impl Response {
         self.to - self.from
     }
 
-    /// The highest frequency that `scaling_max_freq` allows `cpu`, relative to its highest; `None` if it is not limited.
+    /// The highest frequency that `scaling_max_freq` allows `cpu`, relative to the CPU's highest; `None` without a limit.
     pub fn limit(&self, cpu: usize) -> Option<f64> {
         let limit = self.limits.get(&cpu).filter(|&&limit| limit < FULL)?;
         Some(f64::from(*limit) / f64::from(FULL))
@@ -198,7 +198,7 @@ impl Response {
         self.late.as_ref().map_or(0, |late| late.ns)
     }
 
-    /// Did the thread lose more time to a slow CPU than to waiting?
+    /// Did the thread lose more time by running slowly than by waiting?
     pub fn is_slow(&self) -> bool {
         self.slow_ns() > self.waited_ns()
     }

@@ -1,4 +1,4 @@
-//! The tasks of a run as its trace shows them: names, priorities and affinities.
+//! The tasks of a run as its trace shows them: names, priorities, affinities and control groups.
 
 use machine::CpuMask;
 use simulator::Event;

@@ -177,7 +177,7 @@ impl Waits {
             woken.extend(thread.woken);
             others.extend(thread.others);
         }
-        // If no thread was named, omit a thread that only computes if others wake up.
+        // If no thread is named or judged, waits after the loss of a CPU count only if no thread waited after a wakeup.
         if named || woken.is_empty() || self.at.is_some() {
             woken.extend(others);
         }

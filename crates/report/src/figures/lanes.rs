@@ -1,4 +1,4 @@
-//! The lanes of each CPU over time: slices of threads, busy time, frequencies, power.
+//! The lanes over time: the slices of threads on each CPU, busy time, frequencies, power.
 
 use super::{Lane, MOST_CPU_LANES, round};
 use crate::first_run::FirstRun;

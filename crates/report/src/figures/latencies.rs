@@ -17,15 +17,14 @@ pub(super) struct LatencyData {
     percent: Vec<Vec<f64>>,
 }
 
-/// The largest number of threads with a distribution of latencies. Threads that decide the verdict come first, then the
-/// threads that woke up most often.
+/// The largest number of threads with a distribution of latencies.
 const MOST_LATENCIES: usize = 12;
 
 /// The number of points of a distribution.
 const CDF_POINTS: usize = 160;
 
-/// The distributions of the threads that are `judged`, and then of the threads that woke up most often under any
-/// policy, among those that woke up more than once.
+/// The distributions of threads that woke up more than once: first those that are `judged`, then those that woke up
+/// most often under any policy.
 pub(super) fn latencies(runs: &[&[Thread]], judged: &[String]) -> Vec<LatencyData> {
     let mut names: Vec<(&str, usize)> = Vec::new();
     for thread in runs.iter().flat_map(|threads| threads.iter()) {

@@ -27,7 +27,7 @@ pub enum Bound {
     Percent(f64),
     /// The simulated value may differ by this factor, or by [`RESOLUTION_US`].
     Factor(f64),
-    /// The largest measured value. The figure is a property of the machine, so it has no simulated value.
+    /// The largest measured value that is allowed. The figure has no simulated value.
     AtMost(f64),
     /// There is no bound, for this reason.
     None(&'static str),
@@ -175,7 +175,7 @@ pub fn latency_us(summary: &Summary, percent: usize) -> f64 {
     *ns as f64 / NS_PER_US
 }
 
-/// The threads of both traces, longest running ones first.
+/// The threads that both traces have, longest running first.
 pub fn threads(pair: &Pair) -> Vec<(&Did, &Did)> {
     let simulated: HashMap<&[u32], &Did> = pair
         .simulated

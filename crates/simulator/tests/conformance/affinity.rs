@@ -270,8 +270,8 @@ fn a_heavy_task_does_not_keep_its_cpu_from_others_of_its_weight() {
     assert!(longest < 60 * MS, "{got:?}");
 }
 
-/// When a light task was set back for a time in which no other task wanted its CPU, it lost all of its lead, including
-/// the part that it had gained while another task waited. That task got a tenth of a CPU.
+/// When a light task's lead was reduced for a time in which no other task could use its CPU, the task lost all of its
+/// lead, including the part that it had gained while another task waited. That task got a tenth of a CPU.
 #[test]
 fn a_light_task_keeps_the_lead_that_others_waited_for() {
     let got = run_load(

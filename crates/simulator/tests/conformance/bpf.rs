@@ -301,8 +301,8 @@ fn tasks_keep_their_storage_until_they_exit() {
     assert_eq!(ran.numbers("other"), [-2; 4], "ENOENT");
 }
 
-/// The lines that two timers, `first` and `second` of a map of `kind`, record. ops.init() executes `start`, and each
-/// expiry executes `expired`.
+/// Runs two timers, `first` and `second`, that are in a map of `kind`, and returns the recorded lines, without the
+/// results of the first calls. ops.init() executes `start`, and each expiry executes `expired`.
 fn timers(kind: &str, expired: &str, start: &str) -> Vec<Line> {
     let text = format!(
         r#"

@@ -127,7 +127,7 @@ impl<'a> Builder<'a> {
         self.summary.lost = self.summary.lost.saturating_add(count);
     }
 
-    /// Returns an error unless the machine has `cpus` CPUs, as the recorded machine does.
+    /// Returns an error if the machine is known and does not have `cpus` CPUs, as the recorded machine does.
     pub fn recorded_on(&self, cpus: usize) -> Result<(), String> {
         match self.machine {
             Some(machine) if machine.cpus.len() != cpus => Err(format!(

@@ -31,7 +31,7 @@ impl NoLoad {
 }
 
 impl Builder<'_> {
-    /// Counts a switch on `cpu` from the thread `prev`, although another thread ran there.
+    /// Counts a switch on `cpu` from the thread `prev` if another thread ran there.
     pub fn check_order(&mut self, cpu: usize, prev: Task) {
         let fits = match self.cpus[cpu].runs {
             Some(runs) => self.by_pid.get(&prev.pid) == Some(&runs),

@@ -114,8 +114,8 @@ impl Builder<'_> {
             recording: Recording {
                 recording: VERSION,
                 description: format!(
-                    "{} threads in {:.3} s, recorded",
-                    threads.len(),
+                    "{} in {:.3} s, recorded",
+                    counted(threads.len(), "thread", "threads"),
                     makespan_ns as f64 / 1e9
                 ),
                 streams: woven.capacities,
@@ -214,14 +214,14 @@ impl Builder<'_> {
         }
     }
 
-    /// A mask with one bit for each of the first 64 CPUs.
+    /// The mask of the machine's CPUs, of which it has the first 64.
     fn all_cpus(&self) -> u64 {
         let beyond = 64 - self.cpus.len().min(64) as u32;
         u64::MAX.checked_shr(beyond).unwrap_or(0)
     }
 
-    /// `entry` as a step of the recording. A periodic timer may end a sleep. Times are in ns relative to `base`;
-    /// `numbers` has the numbers of threads in the recording.
+    /// `entry` as a step of the recording; `periodic` says whether a periodic timer ends its sleep. Times are in ns
+    /// relative to `base`; `numbers` has the numbers of threads in the recording.
     fn step(
         &self,
         entry: Entry,

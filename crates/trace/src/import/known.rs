@@ -11,7 +11,8 @@ pub struct Known {
     pub steps: Vec<Entry>,
     pub is: Is,
     pub parent: Option<u32>,
-    /// The time of the thread's start or first event, in ns; `until` is the time of the thread's last activity.
+    /// The time of the thread's start in ns, or the beginning of the trace if the start is unknown; `until` is the time
+    /// of the thread's last activity.
     pub from: u64,
     pub until: u64,
     /// The recorder's mark on the thread, if it has one.

@@ -391,7 +391,6 @@ fn chained(
     found: &[Option<Periodic>],
 ) -> Option<Periodic> {
     let periodic = found[waker as usize].as_ref()?;
-    // Take the first wakeup in each of the waker's periods.
     let begins = periodic.releases.iter().filter_map(|entry| {
         let index = theirs.binary_search_by_key(entry, |it| it.entry).ok()?;
         Some(theirs[index].at)
@@ -401,6 +400,7 @@ fn chained(
         return None;
     }
     let ns = periodic.period.ns;
+    // Take the first wakeup in each of the waker's periods.
     let (mut last, mut first) = (None, Vec::new());
     for it in mine.iter().filter(|it| it.by == Some(waker)) {
         let period = begins.partition_point(|&begin| begin <= it.at);

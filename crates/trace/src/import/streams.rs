@@ -10,8 +10,8 @@ use workload::recording::Step;
 
 /// The default capacity of a pipe in bytes (pipe(7)).
 const PIPE: u64 = 65_536;
-/// The capacity of a socket for messages in bytes (`net.core.wmem_default`). Each message counts with `SK_BUFF` and,
-/// together with its data, `SHARED_INFO`.
+/// The capacity of a socket for messages in bytes (`net.core.wmem_default`). A message counts `SK_BUFF`, plus its data
+/// and `SHARED_INFO` rounded up to a power of two.
 const SOCKET: u64 = 212_992;
 /// The sizes of `sk_buff` and of `skb_shared_info` in bytes (x86-64).
 const SK_BUFF: u64 = 256;
@@ -43,7 +43,7 @@ struct Call {
     at: u64,
     /// The time in ns of the last activity of the call's thread before `at`.
     after: u64,
-    /// The number of bytes read before the end of a write that slept or was incomplete.
+    /// The number of bytes of a write that were read before the write ended.
     early: u64,
 }
 
@@ -254,8 +254,8 @@ fn uses(calls: &mut [Call], streams: &[Stream], keeps: &[bool]) -> Vec<Use> {
     uses
 }
 
-/// The capacity of a stream: the largest number of bytes that the stream held and, if no writer waited for room, at
-/// least the default.
+/// The capacity of a stream: the largest number of bytes that the stream held or that a call wrote and, if no writer
+/// waited for room, at least the default.
 fn capacity(it: &Use, socket: bool) -> u64 {
     let usual = match (it.writer_slept, socket) {
         (true, _) => 0,
@@ -268,7 +268,7 @@ fn capacity(it: &Use, socket: bool) -> u64 {
     it.most.max(it.largest).max(usual)
 }
 
-/// Inserts `call` at the place where the call began to wait, or where it woke its waiter.
+/// Inserts `call` at the place where the call began to wait, where it woke its waiter, or otherwise where it ended.
 fn place(steps: &mut [Entry], call: &Call, stream: u32, covered: &HashMap<Place, u32>) {
     let step = |bytes| {
         Entry::Step(match call.write {

@@ -52,8 +52,8 @@ impl Kind {
         found.map(|&(_, kind)| kind)
     }
 
-    /// Can the format hold the scheduler's decisions? The other formats hold only what Linux itself
-    /// would write.
+    /// Do traces in this format have the scheduler's decisions? The other formats have only what Linux itself would
+    /// write.
     pub fn has_decisions(self) -> bool {
         matches!(self, Kind::Perfetto | Kind::Chrome)
     }

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 
 /// The range of a C `int`, in which rt-app keeps its integers.
 pub const INT: RangeInclusive<i64> = i32::MIN as i64..=i32::MAX as i64;
-/// The range of a time or a size.
+/// The range of a time, a size or a count.
 pub const NATURAL: RangeInclusive<i64> = 0..=i32::MAX as i64;
 
 type Read<T> = Result<T, Box<BadInput>>;

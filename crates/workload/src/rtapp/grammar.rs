@@ -15,7 +15,7 @@ use machine::input::{BadInput, suggest};
 /// The size in bytes that rt-app uses if the file gives no `mem_buffer_size`.
 const DEFAULT_BUFFER: u64 = 4 << 20;
 
-/// The largest number of threads that a file may start.
+/// The largest number of threads with which a file may begin.
 const MAX_THREADS: u64 = 100_000;
 
 /// The longest `duration` in s: a day, after which a simulation ends in any case.

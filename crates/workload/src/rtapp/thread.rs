@@ -54,7 +54,7 @@ pub struct Thread {
     longest: u64,
     /// The time from which timers count, in ns.
     first: u64,
-    /// The next expiries of the thread's own timers; see [`Thread::timer`].
+    /// The states of the thread's own timers; see [`Thread::timer`].
     timers: Vec<u64>,
     plan: Arc<Plan>,
     task: usize,
@@ -288,8 +288,9 @@ impl Thread {
         }
     }
 
-    /// Sets the timer for its next period. Returns the expiry, in ns, unless that has passed. A timer's state is its
-    /// next expiry plus 1, or 0 before the first use, which counts from `first`.
+    /// Sets the timer for its next period. Returns the expiry, in ns, unless that has passed. A timer's state is the
+    /// time from which its next period counts, plus 1, or 0 before the first use, when that time is `first`. It is the
+    /// last expiry or, if a relative timer was set too late, the time when it was set.
     fn timer(&mut self, env: &mut Env, timer: Timer, period: u64) -> Option<u64> {
         let config = &self.plan.config;
         let (state, mode) = match timer {

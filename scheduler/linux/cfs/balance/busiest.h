@@ -76,7 +76,8 @@ static __always_inline void refresh_group_power(const struct balance_env *env, c
 
 /*
  * Computes the statistics of @group, which may be dst_cpu's. Returns false, and clears env->balance, if another CPU
- * of dst_cpu's group should balance: the first idle CPU or, if none is idle, the first CPU.
+ * of dst_cpu's group should balance: the first idle CPU or, if none is idle, the first CPU. A newly idle CPU always
+ * balances.
  */
 __noinline bool update_sg_lb_stats(struct balance_env *env __arg_nonnull, u32 group, u32 load_idx, bool local_group)
 {

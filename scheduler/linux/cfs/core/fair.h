@@ -308,7 +308,8 @@ static __noinline bool preempts_in_queues(struct fair_rq *rq, const struct task_
 /*
  * Should @p, which has become runnable on the CPU of @rq, preempt the running task? If so, the CPU has to
  * reschedule. A task that preempts becomes the next buddy, because it may not be the leftmost task. If many tasks
- * wait, the preempted task becomes the last buddy, because its cache is still warm.
+ * wait, the preempted task becomes the last buddy, because its cache is still warm. If the preempted task is
+ * SCHED_IDLE, neither becomes a buddy.
  */
 static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, const struct task_struct *p,
 						 const struct fair_entity *se, u64 now)
@@ -372,8 +373,8 @@ static __always_inline bool dispatch_expected(const struct fair_rq *rq)
 
 /*
  * May @p, which has become runnable on its own CPU @cpu, run there at once, bypassing the dispatch queue? Yes if
- * the CPU is idle, or if @p preempts and is leftmost. The bypass saves a dispatch, and a kick, which is an
- * interrupt.
+ * the CPU is idle or, unless groups have queues, if @p preempts and is leftmost. The bypass saves a dispatch, and a
+ * kick, which is an interrupt.
  * *@waits becomes true if @p was found not to preempt.
  */
 static __always_inline bool runs_at_once(u32 cpu, const struct task_struct *p, const struct fair_entity *se,

@@ -65,9 +65,10 @@ __noinline bool wake_affine_weight(u32 this_cpu, u32 prev_cpu, u32 level, const 
 }
 
 /*
- * An idle CPU wakes tasks only in interrupts. Data from an interrupt is worth no more than the task's old cache, so
- * the task goes to the interrupt's CPU only if its own is busy: wake_affine_idle() of Linux 4.17. Returns -1 if
- * this rule is not decisive.
+ * wake_affine_idle() of Linux 4.17; -1 if neither of its rules is decisive. An idle CPU wakes tasks only in
+ * interrupts. If it shares its cache with the task's own CPU, the task goes to it only if its own is busy, because
+ * data from an interrupt is worth no more than the task's old cache. A CPU whose only task is about to sleep takes
+ * the woken task.
  */
 static __always_inline s32 wake_affine_idle(u32 this_cpu, u32 prev_cpu, bool sync)
 {

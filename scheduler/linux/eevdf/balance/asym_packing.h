@@ -21,7 +21,7 @@ static __always_inline bool sched_asym(const struct domain *sd, u32 dst_cpu, u32
 
 /*
  * Should dst_cpu take the work of @group, whose statistics are in env->sgs? It should not if the group is a core
- * with two busy threads, which is the case of GROUP_SMT_BALANCE.
+ * with more than one busy thread, which is the case of GROUP_SMT_BALANCE.
  */
 static __always_inline bool sched_group_asym(const struct balance_env *env, u32 group)
 {

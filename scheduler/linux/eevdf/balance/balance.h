@@ -27,8 +27,8 @@ static __always_inline bool task_hot(const struct task_struct *p, const struct f
 }
 
 /*
- * Notes that @p may not use dst_cpu, and, as new_dst_cpu, another CPU of the group of dst_cpu that it may use, if
- * there is one.
+ * Notes that @p may not use dst_cpu, and, unless dst_cpu is newly idle, as new_dst_cpu another CPU of its group
+ * that @p may use, if there is one.
  */
 static __always_inline void note_pinned(struct task_struct *p, struct balance_env *env)
 {

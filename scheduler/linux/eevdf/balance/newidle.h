@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Newidle balance: a CPU that runs out of work searches for more before it idles, unless it usually idles for less
- * time than the search takes. The fewer searches succeed, the rarer they become. This is sched_balance_newidle() of
- * Linux 7.3.
+ * Newidle balance: a CPU that runs out of work searches for more before it idles, unless no CPU has a task to spare
+ * (whole_machine.overloaded), or this CPU usually idles for less time than the search takes. The fewer searches
+ * succeed, the rarer they become. This is sched_balance_newidle() of Linux 7.3.
  */
 #ifndef __EQUIPOISE_NEWIDLE_H
 #define __EQUIPOISE_NEWIDLE_H
@@ -94,7 +94,10 @@ static __always_inline u64 earlier(u64 a, u64 b)
 	return time_before(a, b) ? a : b;
 }
 
-/* @cpu, which has nothing to run, searches its domains. Returns the number of pulled tasks. */
+/*
+ * @cpu, which has nothing to run, searches its domains. Returns the number of tasks that it has pulled or, if none,
+ * that have arrived in the meantime.
+ */
 __noinline u32 newidle_balance(u32 cpu, u64 now)
 {
 	forget_origin(cpu);
@@ -129,7 +132,6 @@ __noinline u32 newidle_balance(u32 cpu, u64 now)
 	this_counters()->newidle_pulled += pulled;
 	if (!pulled)
 		explain(found_none, 0, cpu);
-	/* A task may have arrived in the meantime. */
 	return pulled ? pulled : rq->nr_running;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Picks the task that runs next: the eligible task with the earliest deadline.
+ * Picks the task that runs next: the eligible task with the earliest deadline, unless the running task is protected
+ * (RUN_TO_PARITY) or a task has preempted for its shorter slice (PICK_BUDDY).
  *
  * The kernel has all waiting tasks in one tree, ordered by deadline, with the smallest vruntime of each subtree.
  * Here a CPU has two dispatch queues, so that no search is needed: one of tasks that were found eligible, ordered

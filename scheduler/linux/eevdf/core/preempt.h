@@ -81,8 +81,8 @@ static __always_inline bool dispatch_expected(const struct fair_rq *rq)
 
 /*
  * May @p, which has become runnable on its own CPU @cpu, run there at once, bypassing the queues? Yes if the CPU is
- * idle, or @p would be picked. The bypass saves a dispatch, and a kick, which is an interrupt. *@waits becomes true
- * if @p was found not to be picked.
+ * idle, or @p would be picked and the running task stops now. The bypass saves a dispatch, and a kick, which is an
+ * interrupt. *@waits becomes true if a running task keeps the CPU.
  */
 static __always_inline bool runs_at_once(u32 cpu, const struct task_struct *p, const struct fair_entity *se,
 					 bool *waits)

@@ -74,9 +74,10 @@ static __always_inline s64 scale_signed(s64 value, u64 num, u64 den)
 }
 
 /*
- * Sets the vruntime of @se, which joins @queue, so that it has the lag with which it left. The new entity moves the
- * average, so it is placed a little further from the average than its lag. The entity requests a slice, or
- * half a slice the first time (@initial); if @rel_deadline is not 0, it requests that rest of its last request.
+ * Sets the vruntime of @se, which joins @queue, so that it has the lag with which it left, or none if @queue is
+ * empty. The new entity moves the average, so it is placed a little further from the average than its lag. The
+ * entity requests a slice, or half a slice the first time (@initial); if @rel_deadline is not 0, it requests that
+ * rest of its last request.
  */
 static __always_inline void place_entity(struct eevdf_queue *queue, struct fair_entity *se, bool initial,
 					 u64 rel_deadline)

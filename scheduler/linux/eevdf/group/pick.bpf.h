@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Picks the task that runs next where groups have queues (queues.h): from the root's queue downwards, each queue
- * picks the eligible entity with the earliest deadline, until that entity is a task. The tasks of all groups wait
- * in the dispatch queues of their CPU, where each queue looks for its own tasks.
+ * picks the eligible entity with the earliest deadline, or the running one while it is protected, until that entity
+ * is a task. The tasks of all groups wait in the dispatch queues of their CPU, where each queue looks for its own
+ * tasks.
  */
 #ifndef __EQUIPOISE_GROUP_PICK_H
 #define __EQUIPOISE_GROUP_PICK_H

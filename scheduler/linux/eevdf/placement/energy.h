@@ -162,8 +162,9 @@ __noinline bool find_spare(struct task_struct *p __arg_trusted, struct eas_env *
 }
 
 /*
- * The CPU where @p, last on @prev_cpu, costs the least energy; or @prev_cpu, if the task fits nowhere or has no
- * utilization, or the utilization of a CPU changes meanwhile.
+ * The CPU where @p, last on @prev_cpu, costs the least energy, among @prev_cpu and, in each domain, the CPU with
+ * the most spare capacity; or @prev_cpu, if the task fits nowhere or has no utilization, or the utilization of a
+ * CPU changes meanwhile.
  */
 __noinline s32 find_energy_efficient_cpu(struct task_struct *p __arg_trusted, u32 prev_cpu)
 {

@@ -72,7 +72,7 @@ __noinline s32 select_idle_core(struct task_struct *p __arg_trusted, u32 cpu, s3
 
 /*
  * The first idle CPU of the cache, in a search that begins after @target, or -1. If @idle_core, a CPU of a fully
- * idle core is preferred.
+ * idle core is preferred; otherwise the search ends after llc::nr_idle_scan CPUs.
  */
 __noinline s32 select_idle_cpu(struct task_struct *p __arg_trusted, u32 target, bool idle_core)
 {
@@ -145,7 +145,7 @@ static __always_inline u32 asym_levels(u32 cpu)
 /*
  * The first idle CPU of @target's domain at @level that @util fits, in a search that begins at @target, or the idle
  * CPU with the most capacity. Linux 7.3 prefers fully idle cores, as long as it knows of any: a busy sibling thread
- * costs more than a CPU that is too small.
+ * costs more than a CPU that is too small. If it knows of none, its search ends after llc::nr_asym_idle_scan CPUs.
  */
 __noinline s32 select_idle_capacity(struct task_struct *p __arg_trusted, u32 target, u32 level, u64 util)
 {

@@ -356,8 +356,8 @@ impl Trace for Chains {
                 };
                 let there = self.running[target_cpu];
                 for window in self.open(now).filter(|window| window.wait.pid == task.1) {
-                    // The scheduler's decision came before this event, and already added the step with the reason for
-                    // the sleep.
+                    // If the scheduler reported its decision, that event has already added the step with the reason
+                    // for the sleep.
                     match window.steps.iter_mut().map(|step| &mut step.what).next() {
                         Some(RawWhat::Woken { by: waker, .. }) => *waker = by,
                         _ => {

@@ -33,7 +33,7 @@ pub struct Responses<'a> {
 /// The chosen responses.
 #[derive(Debug, Default)]
 pub struct Chosen {
-    /// The responses that lost most time to slow CPUs, largest first.
+    /// The responses that lost the most time by running slowly, largest loss first.
     pub slow: Vec<Response>,
     /// The responses whose wakers lost most time, largest first.
     pub late: Vec<Response>,

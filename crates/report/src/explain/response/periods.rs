@@ -20,7 +20,7 @@ impl Missed {
         self.period.done.saturating_sub(self.period.due)
     }
 
-    /// The time that the thread or its wakers lost in the period, in ns.
+    /// The time that the thread lost in the period or that its wakers lost, whichever is longer, in ns.
     pub(in crate::explain) fn lost_ns(&self) -> u64 {
         self.response.lost_ns().max(self.response.late_ns())
     }

@@ -3,14 +3,15 @@
  * Linaro's big.LITTLE MP scheduler (CONFIG_SCHED_HMP), as in Linaro's stable kernel (LSK) 3.10. Tasks are moved
  * between fast and slow CPUs by their own tracked load, and domains that have both kinds are not balanced:
  *
- *  - A new task starts on a fast CPU, as if it had always been running.
+ *  - A new task, unless it is a kernel thread, starts on a fast CPU, as if it had always been running.
  *  - A task whose load has reached the up threshold goes to a fast CPU that is idle: when it wakes up, when a
  *    fast CPU runs out of work, and when any CPU's periodic balance finds it.
  *  - A task that wakes up with a load below the down threshold goes to a slow CPU. Small tasks may be packed on the
  *    slow CPUs: the first CPU takes them until it is full.
  *  - If all fast CPUs are busy, one of them has two or more tasks and a slow CPU is idle, the lightest of these
  *    tasks goes to the slow CPU, provided that it gets no more than three quarters of the time that it needs.
- *  - After a task has moved between fast and slow CPUs, it may not move in the same direction again for some time.
+ *  - After a task has moved between fast and slow CPUs, it may not move in the same direction again for some time,
+ *    except to a fast CPU that runs out of work, or from one that has too many tasks.
  */
 #ifndef __EQUIPOISE_HMP_H
 #define __EQUIPOISE_HMP_H
@@ -255,7 +256,7 @@ __noinline s32 hmp_select_task_rq(struct task_struct *p __arg_trusted, u32 prev_
 	return is_fast(new_cpu) == is_fast(prev_cpu) ? new_cpu : prev_cpu;
 }
 
-/* The fast CPU on which a new task starts, or -1 for a kernel thread. */
+/* The fast CPU on which a new task starts; -1 for a kernel thread, or a task that may use no fast CPU. */
 __noinline s32 hmp_select_fork(struct task_struct *p __arg_trusted, u64 now)
 {
 	struct fair_entity *se = entity_of(p);

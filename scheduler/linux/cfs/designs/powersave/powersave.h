@@ -102,8 +102,8 @@ static __always_inline s64 cpu_vacancy(u32 cpu, u64 putil, bool wakeup)
 }
 
 /*
- * A CPU for @p, which is woken and light: this CPU, although it is busy, otherwise the CPU of @group with the least
- * room that suffices, or -1 if there is none.
+ * A CPU for @p, which is woken and light: this CPU if @p fits, although the CPU is busy; otherwise the CPU of
+ * @group with the least room that suffices, or -1 if there is none.
  */
 __noinline s32 find_leader_cpu(struct task_struct *p __arg_trusted, u32 group, u32 this_cpu, u64 putil)
 {
