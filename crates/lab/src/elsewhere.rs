@@ -252,7 +252,7 @@ impl Worker {
                         expected.outcome(&outcome).map_err(Trouble::Unbelievable)?;
                         Some(Ok(*outcome))
                     }
-                    Reply::Failed(failed) => Some(Err(failed.into())),
+                    Reply::Failed(failed) => Some(Err(wire::safe(failed))),
                 };
                 self.read.drain(..length);
                 result = over;
@@ -333,6 +333,13 @@ impl Drop for Worker {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_process_reports_that_its_run_was_stopped() {
+        assert!(matches!(wire::safe(Error::Stopped), Error::Object(_)));
+        let fault = wire::safe(Error::Fault("\u{1b}[2J".to_owned()));
+        assert!(matches!(&fault, Error::Object(_)) && cage::text::is_plain(&fault.to_string()));
+    }
 
     #[test]
     fn words_of_a_process_are_no_message_of_their_own() {

@@ -169,7 +169,7 @@ fn run(
     told.tell();
     let reply = match result {
         Ok(outcome) => Reply::Done(Box::new(outcome)),
-        Err(error) => Reply::Failed(error.into()),
+        Err(error) => Reply::Failed(error),
     };
     let sent = send(&mut told.to, &encode(&reply));
     // The descriptor is closed when the process ends.
