@@ -89,3 +89,11 @@ def record(out: Path, args: argparse.Namespace, command: Path, schedulers: list[
     for line in boot(*environment, *recorder, "--", command, "/out", *args.loads, kernel=args.kernel, cpus=args.cpus,
                      clock=clock or args.clock, turn=turn, out=out, seconds=seconds):
         print(line, end="")
+
+
+def recordings(out: Path, load: str) -> list[Path]:
+    """The recordings of the load under the kernel's EEVDF, by round. Prints a message if there are none."""
+    found = sorted(out.glob(f"{load}-[0-9]*-eevdf.dat"))
+    if not found:
+        print(f"{load}: {out} has no recording under eevdf", file=sys.stderr)
+    return found

@@ -5,7 +5,8 @@ the kernel's EEVDF, scx_equipoise and the kernel's scx_simple. The recording und
 simulated under all three. Prints the medians of makespan and p95 wakeup latency over the rounds,
 with the smallest and the largest values. For each two schedulers whose measured figures differ by a
 rank-sum test, also prints whether the simulated order is the measured one. Wrong orders are no
-failure: exit status 1 means that the recordings of a round could not be simulated."""
+failure: exit status 1 means that a load has no recording under EEVDF, or that the recordings of a round could not be
+simulated."""
 
 import os
 import subprocess
@@ -70,7 +71,10 @@ def main() -> int:
             loader = os.environ.get("SCX_EQUIPOISE") or guest.script("./build-loader")
             guest.record(out, args, command, [*SCHEDULERS], loader=loader, seconds=600 + 900 * args.rounds)
         for load in args.loads:
-            for first in sorted(out.glob(f"{load}-*-eevdf.dat")):
+            recordings = guest.recordings(out, load)
+            if not recordings:
+                status = 1
+            for first in recordings:
                 trace = str(first).removesuffix("eevdf.dat")
                 try:
                     pages = validated(command, out / "machine.toml", first, f"equipoise={trace}equipoise.dat",

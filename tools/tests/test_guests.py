@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import patch
 
-from tools import bench, order, periods, predict, replay, rt_app
+from tools import bench, order, periods, predict, recorder, replay, rt_app
 from tools.command import Json, Workload
 
 
@@ -110,23 +110,32 @@ class Recordings(unittest.TestCase):
             self.assertEqual(replay.shared(Path(file.name), {"run time, ms": (30, 0), "makespan, ms": (20, 0)}),
                              'name = "x"\nswitch_ns = 150\n')
 
-    def test_all_loads_are_the_default(self) -> None:
-        said = io.StringIO()
+    def test_each_load_that_was_not_recorded_is_named(self) -> None:
+        said, wrong = io.StringIO(), io.StringIO()
         with tempfile.TemporaryDirectory() as name, patch.dict(os.environ, {"EQUIPOISE": sys.executable}), \
-                patch.object(sys, "argv", ["replay", "--judge", name]), contextlib.redirect_stdout(said):
-            self.assertEqual(replay.main(), 0)
-        self.assertIn("0 of 0 bars met", said.getvalue())
+                patch.object(sys, "argv", ["replay", "--judge", name]), patch.object(replay, "validated") as validated, \
+                contextlib.redirect_stdout(said), contextlib.redirect_stderr(wrong):
+            for scheduler in "eevdf", "equipoise":
+                (Path(name) / f"pipe-1-{scheduler}.dat").touch()
+            validated.return_value = {"eevdf": {"makespan, ms": (10, 11)}}
+            self.assertEqual(replay.main(), 1)
+        self.assertIn("1 of 1 bars met", said.getvalue())
+        self.assertEqual([line.split(":")[0] for line in wrong.getvalue().splitlines()],
+                         [load for load in recorder.LOADS if load != "pipe"])
+        self.assertEqual(validated.call_count, 1)
 
     def test_the_example_is_where_it_is_fetched(self) -> None:
-        said = io.StringIO()
+        said, wrong = io.StringIO(), io.StringIO()
         with tempfile.TemporaryDirectory() as name, \
                 patch.dict(os.environ, {"EQUIPOISE": sys.executable, "XDG_CACHE_HOME": name}), \
-                patch.object(sys, "argv", ["order", "--judge", name]), contextlib.redirect_stdout(said):
+                patch.object(sys, "argv", ["order", "--judge", name, "pipe"]), \
+                contextlib.redirect_stdout(said), contextlib.redirect_stderr(wrong):
             example = Path(name) / "equipoise/schedulers/linux-6.12/tools/sched_ext/scx_simple.bpf.c"
             example.parent.mkdir(parents=True)
             example.touch()
             with patch("subprocess.run"):
-                self.assertEqual(order.main(), 0)
+                self.assertEqual(order.main(), 1)
+            self.assertEqual(wrong.getvalue(), f"pipe: {Path(name).resolve()} has no recording under eevdf\n")
         self.assertIn("0 of 0 orders are as measured", said.getvalue())
 
     def test_order(self) -> None:

@@ -33,4 +33,5 @@ pub use folder::Folder;
 pub use limits::{deadline, finish, reached, set as limit};
 pub use process::{close, load, prepare};
 pub use rights::{has_landlock, inherit_nothing, is_uncaged, lacks, nothing, run_uncaged};
+pub use supervisor::shell_status;
 pub use watch::{LOOK_EVERY, Progress, Verdict, Watch, cpu_time};

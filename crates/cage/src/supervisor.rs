@@ -8,6 +8,8 @@ use rustix::process::{
 };
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
 use std::time::Duration;
 
 /// The exit status of a supervisor that has killed a compiler whose time was up.
@@ -66,11 +68,16 @@ fn supervise(child: libc::pid_t, client_ends: &OwnedFd, wall: Duration) -> i32 {
     }
     let _ = kill_process_group(group, Signal::KILL);
     match (ended, late) {
-        (true, _) if libc::WIFSIGNALED(status) => 128 + libc::WTERMSIG(status),
-        (true, _) => libc::WEXITSTATUS(status),
+        (true, _) => shell_status(ExitStatus::from_raw(status)),
         (false, true) => LATE,
         (false, false) => 128 + libc::SIGKILL,
     }
+}
+
+/// An exit status in a shell's numbering: 128 and the signal's number for a process that a signal ended.
+pub fn shell_status(status: ExitStatus) -> i32 {
+    let signal = status.signal().map(|signal| 128 + signal);
+    status.code().or(signal).unwrap_or(-1)
 }
 
 /// Closes all descriptors except `a` and `b`. One of the others is the pipe of the compiler's messages, whose reader

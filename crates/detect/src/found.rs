@@ -1,7 +1,7 @@
 //! The description of a machine from any source.
 
 use crate::governor::Decider;
-use machine::{Cache, CpuMask, IdleState};
+use machine::{Cache, CpuMask, IdleState, MAX_IDLE_STATES};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -198,7 +198,7 @@ impl Found {
     }
 
     /// Removes facts that a machine file cannot have; caches that have no online CPU, are listed twice or overlap
-    /// others; and idle states beyond [`machine::MAX_IDLE_STATES`], or with a shorter residency or latency than the
+    /// others; and idle states beyond [`MAX_IDLE_STATES`], or with a shorter residency or latency than the
     /// state before, because states are ordered by depth.
     pub(crate) fn tidy(&mut self) {
         self.limit();
@@ -214,22 +214,25 @@ impl Found {
         if self.nodes.is_empty() {
             self.nodes = vec![online];
         }
-        let mut useless = BTreeSet::new();
+        let [mut shallow, mut beyond] = [BTreeSet::new(), BTreeSet::new()];
         for cpu in self.cpus.values_mut() {
             let mut deepest = (0, 0);
             let states = std::mem::take(&mut cpu.idle_states);
             for state in states {
                 let next = (state.min_residency_ns, state.exit_latency_ns);
-                let deeper = next.0 >= deepest.0 && next.1 >= deepest.1;
-                if deeper && cpu.idle_states.len() < machine::MAX_IDLE_STATES {
+                if next.0 < deepest.0 || next.1 < deepest.1 {
+                    shallow.insert(state.name);
+                } else if cpu.idle_states.len() == MAX_IDLE_STATES {
+                    beyond.insert(state.name);
+                } else {
                     deepest = next;
                     cpu.idle_states.push(state);
-                } else {
-                    useless.insert(state.name);
                 }
             }
         }
-        self.lose_idle_states(useless, "which are not deeper than those before them");
+        self.lose_idle_states(shallow, "which are not deeper than those before them");
+        let why = format!("because a CPU has at most {MAX_IDLE_STATES}");
+        self.lose_idle_states(beyond, &why);
     }
 
     /// Warns that the idle states with these names are left out, if there are any, and `why`.

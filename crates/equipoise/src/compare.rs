@@ -87,20 +87,20 @@ fn schedulers(args: &Compare) -> Result<(Vec<Scheduler>, Vec<Vec<String>>), Erro
         false if is_usual(args) => Policy::usual().collect(),
         false => args.policies.iter().map(String::as_str).collect(),
     };
-    let found = |name: &&str| Ok(Scheduler::policy_in(name, args.kernel)?);
-    let schedulers = names.iter().map(found);
-    let mut schedulers: Vec<Scheduler> = schedulers.collect::<Result<_, Error>>()?;
     let build = Build {
         kernel: args.kernel,
         ..Build::default()
     };
-    let options = |name: &&str| foreign::options(None, name, &build);
-    let mut named: Vec<Vec<String>> = names.iter().map(options).collect();
+    let policy = |name: &&str| {
+        let options = foreign::options(None, name, &build);
+        Ok((Scheduler::policy_in(name, args.kernel)?, options))
+    };
+    let policies = names.iter().map(policy);
+    let mut all: Vec<_> = policies.collect::<Result<_, Error>>()?;
     if !args.schedulers.is_empty() {
         foreign::check_cage(args.uncaged)?;
     }
     let loaded = foreign::load(&args.schedulers, &args.include, &args.settings, args.kernel)?;
-    let mut foreign = Vec::new();
     for (one, files) in loaded.into_iter().zip(&args.schedulers) {
         let build = Build {
             include: args.include.clone(),
@@ -108,11 +108,11 @@ fn schedulers(args: &Compare) -> Result<(Vec<Scheduler>, Vec<Vec<String>>), Erro
             settings: one.settings,
             uncaged: args.uncaged,
         };
-        named.push(foreign::options(Some(files), one.scheduler.name(), &build));
-        foreign.push(one.scheduler);
+        let options = foreign::options(Some(files), one.scheduler.name(), &build);
+        all.push((one.scheduler, options));
     }
-    foreign::tell_apart(&schedulers, &mut foreign, &args.schedulers);
-    schedulers.extend(foreign);
+    let (mut schedulers, named): (Vec<Scheduler>, _) = all.into_iter().unzip();
+    foreign::tell_apart(&mut schedulers, &args.schedulers);
     let mut names = HashSet::new();
     if let Some(twice) = schedulers.iter().find(|one| !names.insert(one.name())) {
         return Err(bad(

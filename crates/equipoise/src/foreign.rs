@@ -217,14 +217,12 @@ fn set(foreign: &mut [Loaded], setting: &Setting) -> Result<(), Error> {
 }
 
 /// Adds its file's name to the name of each scheduler in C that has the same name as another scheduler. Such schedulers
-/// are usually two versions of one scheduler.
-pub fn tell_apart(policies: &[Scheduler], foreign: &mut [Scheduler], files: &[Files]) {
-    let names: Vec<String> = policies
-        .iter()
-        .chain(&*foreign)
-        .map(|scheduler| scheduler.name().to_owned())
-        .collect();
-    for (scheduler, files) in foreign.iter_mut().zip(files) {
+/// are usually two versions of one scheduler. The last schedulers are those in C, whose files are `files`.
+pub fn tell_apart(schedulers: &mut [Scheduler], files: &[Files]) {
+    let name = |scheduler: &Scheduler| scheduler.name().to_owned();
+    let names: Vec<String> = schedulers.iter().map(name).collect();
+    let policies = schedulers.len() - files.len();
+    for (scheduler, files) in schedulers[policies..].iter_mut().zip(files) {
         let name = scheduler.name();
         if names.iter().filter(|other| *other == name).count() > 1 {
             let renamed = format!("{name} ({})", files.0[0].display());

@@ -15,7 +15,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::atomic::Ordering;
@@ -242,9 +241,7 @@ fn finish(command: Option<Child>) -> io::Result<i32> {
         let _ = kill_process(pid, Signal::TERM);
         return Ok(0);
     }
-    let status = child.wait()?;
-    let by_signal = status.signal().map(|it| 128 + it);
-    Ok(status.code().or(by_signal).unwrap_or(1))
+    Ok(cage::shell_status(child.wait()?))
 }
 
 fn bad(message: String, expected: &str) -> Error {

@@ -21,8 +21,8 @@ use simulator::{Error, FAULT_STATUS, Outcome, Trace};
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::{Job, Reply, Request, send};
@@ -156,7 +156,7 @@ impl Workers {
         let said = quoted(&String::from_utf8_lossy(&worker.said));
         let code = match (code, status) {
             (Some(code), _) => code,
-            (None, Ok(status)) => code_of(status),
+            (None, Ok(status)) => cage::shell_status(status),
             (None, Err(error)) => return self.fault(&format!("its process is lost: {error}")),
         };
         match code {
@@ -177,12 +177,6 @@ const MOST_SHOWN: usize = 1024;
 fn quoted(said: &str) -> String {
     let lines: Vec<_> = said.trim().lines().map(cage::text::plain).collect();
     lines.join("\n  ").chars().take(MOST_SHOWN).collect()
-}
-
-/// An exit status in a shell's numbering.
-fn code_of(status: ExitStatus) -> i32 {
-    let signal = status.signal().map(|signal| 128 + signal);
-    status.code().or(signal).unwrap_or(-1)
 }
 
 fn why(code: i32, said: &str) -> String {
@@ -252,7 +246,7 @@ impl Worker {
                         expected.outcome(&outcome).map_err(Trouble::Unbelievable)?;
                         Some(Ok(*outcome))
                     }
-                    Reply::Failed(failed) => Some(Err(failed.into())),
+                    Reply::Failed(failed) => Some(Err(wire::safe(failed))),
                 };
                 self.read.drain(..length);
                 result = over;
@@ -333,6 +327,15 @@ impl Drop for Worker {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::ExitStatus;
+
+    #[test]
+    fn no_process_reports_that_its_run_was_stopped() {
+        assert!(matches!(wire::safe(Error::Stopped), Error::Object(_)));
+        let fault = wire::safe(Error::Fault("\u{1b}[2J".to_owned()));
+        assert!(matches!(&fault, Error::Object(_)) && cage::text::is_plain(&fault.to_string()));
+    }
 
     #[test]
     fn words_of_a_process_are_no_message_of_their_own() {
@@ -349,9 +352,9 @@ mod tests {
         assert!(why(128 + libc::SIGSYS, "").contains("a system call"));
         let no_memory = "memory allocation of 9 bytes failed";
         assert!(why(128 + libc::SIGABRT, no_memory).contains("8 GiB of memory"));
-        assert!(why(code_of(killed), "").contains("was killed"));
+        assert!(why(cage::shell_status(killed), "").contains("was killed"));
         assert!(
-            why(code_of(ExitStatus::from_raw(7 << 8)), "what")
+            why(cage::shell_status(ExitStatus::from_raw(7 << 8)), "what")
                 .ends_with("(status 7); expected a scheduler that does not exit\n  what")
         );
     }

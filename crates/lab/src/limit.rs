@@ -41,20 +41,19 @@ pub(crate) fn limit_on(work: &CpuBound, machine: &Machine, cpus: &CpuMask) -> f6
 mod tests {
     use super::*;
 
+    fn bound(parallelism: usize, serial: u64) -> CpuBound {
+        CpuBound {
+            work: 10_000_000_000,
+            serial,
+            parallelism,
+            metric: 0,
+        }
+    }
+
     #[test]
     fn sums_the_fastest() {
         let tc2 = Machine::find("tc2").unwrap();
-        let limit = |parallelism| {
-            limit_s(
-                &CpuBound {
-                    work: 10_000_000_000,
-                    serial: 0,
-                    parallelism,
-                    metric: 0,
-                },
-                &tc2,
-            )
-        };
+        let limit = |parallelism| limit_s(&bound(parallelism, 0), &tc2);
         assert_eq!(limit(1), 10.0);
         assert_eq!(limit(2), 5.0);
         let little = 16.47 / 33.5;
@@ -65,29 +64,13 @@ mod tests {
     #[test]
     fn a_serial_part_is_for_the_fastest_alone() {
         let tc2 = Machine::find("tc2").unwrap();
-        let bound = CpuBound {
-            work: 10_000_000_000,
-            serial: 3_000_000_000,
-            parallelism: 2,
-            metric: 0,
-        };
-        assert_eq!(limit_s(&bound, &tc2), 8.0);
+        assert_eq!(limit_s(&bound(2, 3_000_000_000), &tc2), 8.0);
     }
 
     #[test]
     fn a_second_thread_is_worth_what_it_adds() {
         let machine = Machine::find("smt-4").unwrap();
-        let limit = |parallelism| {
-            limit_s(
-                &CpuBound {
-                    work: 10_000_000_000,
-                    serial: 0,
-                    parallelism,
-                    metric: 0,
-                },
-                &machine,
-            )
-        };
+        let limit = |parallelism| limit_s(&bound(parallelism, 0), &machine);
         assert_eq!(limit(4), 2.5);
         assert!((limit(5) - 10.0 / 4.25).abs() < 1e-4);
         assert!((limit(8) - 2.0).abs() < 1e-4);

@@ -179,16 +179,18 @@ impl Measured {
         threads
     }
 
-    /// The names of the threads that stalled, in order. Each has the number of such threads that stalled in all runs,
-    /// and the time since which the first of them, in the order of the runs, stalled, in ns.
+    /// The names of the threads that stalled, in order. Each has the number of runs in which a thread of this name
+    /// stalled, and the time since which the earliest such thread of the first of these runs stalled, in ns.
     pub fn stalled(&self) -> Vec<(String, usize, u64)> {
         let mut found: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
         for run in &self.runs {
+            let mut own: BTreeMap<&str, u64> = BTreeMap::new();
             for stalled in &run.stalled {
-                found
-                    .entry(&stalled.thread)
-                    .or_insert((0, stalled.since_ns))
-                    .0 += 1;
+                let since = own.entry(&stalled.thread).or_insert(stalled.since_ns);
+                *since = stalled.since_ns.min(*since);
+            }
+            for (thread, since) in own {
+                found.entry(thread).or_insert((0, since)).0 += 1;
             }
         }
         let found = found.into_iter();

@@ -17,7 +17,9 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, FromRawFd};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
+use std::process::ExitStatus;
 
 /// The size in bytes of the part of a trace that is sent at a time.
 const TOLD_AT_ONCE: usize = 1 << 16;
@@ -123,10 +125,7 @@ fn wait(child: libc::pid_t, control: &UnixStream, progress: &Progress) -> io::Re
     let mut status = 0;
     // SAFETY: the call writes only `status`.
     unsafe { libc::waitpid(child, &raw mut status, 0) };
-    let code = match libc::WIFSIGNALED(status) {
-        true => 128 + libc::WTERMSIG(status),
-        false => libc::WEXITSTATUS(status),
-    };
+    let code = cage::shell_status(ExitStatus::from_raw(status));
     Ok(if is_lost { LOST } else { code as u8 })
 }
 
@@ -169,7 +168,7 @@ fn run(
     told.tell();
     let reply = match result {
         Ok(outcome) => Reply::Done(Box::new(outcome)),
-        Err(error) => Reply::Failed(error.into()),
+        Err(error) => Reply::Failed(error),
     };
     let sent = send(&mut told.to, &encode(&reply));
     // The descriptor is closed when the process ends.

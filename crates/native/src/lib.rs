@@ -41,13 +41,14 @@ use cache::Cache;
 use cage::{Files, Folder};
 use compile::Call;
 use given::Given;
+use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Instant;
 
 /// The reason why a scheduler could not be compiled or read. The message is complete: it has the file, the line and the
 /// compiler's own message, if any.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Error(pub String);
 
 impl std::fmt::Display for Error {

@@ -1,9 +1,12 @@
 """Tuning: the result is a policy file that has the reported effect."""
 
+import math
+
 import pytest
 
 import equipoise
 from equipoise import BadInput, Constraint, Objective, Policy, Range
+from equipoise.objectives import logs_of
 
 QUICK = {"trials": 12, "runs": 2, "final_runs": 4}
 
@@ -92,6 +95,16 @@ def test_several_objectives_are_a_front():
     for _, values in found.front:
         assert len(values) == 2
         assert not any(all(a < b for a, b in zip(other, values)) for _, other in found.front)
+
+
+@pytest.mark.parametrize("better, sign", [("higher", 1), ("lower", -1)])
+def test_a_measure_that_becomes_zero_is_worse_if_more_of_it_is_better(better, sign):
+    def log(before, after):
+        row = {"run": 0, "metric": "m", "unit": "loops/s", "better": better, "judged": "mean"}
+        return logs_of(Objective(metric="m"), [row | {"mean": before}], [row | {"mean": after}])[0]
+
+    assert log(100, 0) == -log(0, 100) == sign * math.log(10)
+    assert log(0, 0) == 0
 
 
 @pytest.mark.parametrize(

@@ -112,12 +112,13 @@ fn cannot_tell(noise: Option<String>, busy_pct: Option<f64>) -> String {
              them apart."
         ),
         (None, None) => ".".to_owned(),
-        (None, Some(busy_pct)) if busy_pct < BUSY_PCT => format!(
-            ": CPUs are busy for {busy_pct:.0} % of the time. A load that keeps them busier, or switches more \
-             often, may tell the policies apart."
-        ),
-        (None, Some(_)) => {
-            ": all CPUs are busy, and all policies complete the same amount of work.".to_owned()
+        (None, Some(busy_pct)) => {
+            let busy = format!(": CPUs are busy for {busy_pct:.0} % of the time.");
+            let advice = " A load that keeps them busier, or switches more often, may tell the policies apart.";
+            match busy_pct < BUSY_PCT {
+                true => busy + advice,
+                false => busy,
+            }
         }
     };
     format!("This comparison cannot tell the policies apart{why}")

@@ -145,18 +145,13 @@ impl Place {
 
 /// The capacity in sysfs (whose largest is 1024) that counts as 1024 of the scheduler's capacity
 /// (`cpu_power`). In the designs' kernels it is the mean of the machine's largest and smallest
-/// capacity, or two thirds of the largest if the ratio of the two is three or more, so that no CPU
-/// counts as two (`parse_dt_topology()` in arch/arm/kernel/topology.c of Linux 3.9).
+/// capacity, but more than two thirds of the largest, so that no CPU counts as two
+/// (`parse_dt_topology()` in arch/arm/kernel/topology.c of Linux 3.9).
 fn middle_capacity(places: &[Place]) -> u32 {
     let capacities = || places.iter().map(|place| place.capacity);
-    let (most, least) = (
-        capacities().max().unwrap_or(1),
-        capacities().min().unwrap_or(1),
-    );
-    match 4 * most < 3 * (most + least) {
-        true => most.midpoint(least),
-        false => (2 * most / 3).max(1),
-    }
+    let most = capacities().max().unwrap_or(1);
+    let least = capacities().min().unwrap_or(1);
+    most.midpoint(least).max(2 * most / 3 + 1)
 }
 
 /// A machine of `cpus` CPUs, of which those in `places` are online, with the kernel's default levels
@@ -273,8 +268,10 @@ mod tests {
         assert_eq!(capacities(&[1024, 1024]), [1024, 1024]);
         assert_eq!(capacities(&[1024, 512]), [1365, 682]);
         assert_eq!(capacities(&[1024, 900, 512]), [1365, 1200, 682]);
-        assert_eq!(capacities(&[1024, 341]), [1537, 512]);
-        assert_eq!(capacities(&[1024, 100]), [1537, 150]);
+        // 1536 would count as two CPUs.
+        assert_eq!(capacities(&[1024, 341]), [1535, 511]);
+        assert_eq!(capacities(&[1024, 100]), [1535, 149]);
+        assert_eq!(capacities(&[512, 171]), [1533, 512]);
     }
 
     #[test]

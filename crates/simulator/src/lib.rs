@@ -417,7 +417,7 @@ impl Event<'_> {
 }
 
 /// The reason why a run ended early.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Serialize, Deserialize, thiserror::Error)]
 pub enum Error {
     /// The scheduler was stopped, as by sched_ext, with the message of `scx_exit_info`.
     #[error("the scheduler was stopped at {at_ns} ns: {reason}: {message}")]

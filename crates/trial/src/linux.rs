@@ -295,13 +295,13 @@ impl Kernel for Linux {
 
     fn is_warm(&mut self) {
         self.is_warm = true;
-        self.recording.decide();
+        self.recording.end_block();
         self.conditions = Conditions::now(Path::new("/sys"));
     }
 
     fn disturbance(&mut self) -> Option<String> {
         let now = Conditions::now(Path::new("/sys"));
-        self.recording.decide();
+        self.recording.end_block();
         let why = now.disturbed_since(&self.conditions);
         self.conditions = now;
         why

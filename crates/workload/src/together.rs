@@ -202,65 +202,33 @@ impl Place {
     }
 
     fn op(&self, op: Op) -> Op {
-        match op {
-            Op::Lock(mutex) => Op::Lock(mutex + self.mutexes),
-            Op::Unlock(mutex) => Op::Unlock(mutex + self.mutexes),
-            Op::Wait { cond, mutex } => Op::Wait {
-                cond: cond + self.condvars,
-                mutex: mutex + self.mutexes,
-            },
-            Op::Signal(cond) => Op::Signal(cond + self.condvars),
-            Op::Broadcast(cond) => Op::Broadcast(cond + self.condvars),
-            Op::BroadcastRequeue(cond) => Op::BroadcastRequeue(cond + self.condvars),
-            Op::SpinWhile { word, value, work } => Op::SpinWhile {
-                word: word + self.first_word,
-                value,
-                work,
-            },
-            Op::Hold {
-                mutex,
-                work,
-                lines,
-                nodes,
-                kind,
-                keeps,
-                if_locked,
-            } => Op::Hold {
-                mutex: mutex + self.mutexes,
-                work,
-                lines,
-                nodes,
-                kind,
-                keeps,
-                if_locked,
-            },
-            Op::Release(mutex) => Op::Release(mutex + self.mutexes),
-            Op::SpinLock(mutex) => Op::SpinLock(mutex + self.mutexes),
-            Op::Barrier(barrier) => Op::Barrier(barrier + self.barriers),
-            Op::Write {
-                stream,
-                bytes,
-                work,
-            } => Op::Write {
-                stream: stream + self.streams,
-                bytes,
-                work,
-            },
-            Op::Read {
-                stream,
-                bytes,
-                work,
-            } => Op::Read {
-                stream: stream + self.streams,
-                bytes,
-                work,
-            },
-            Op::EnterGroup(group) => Op::EnterGroup(group.map(|group| self.groups[group as usize])),
-            Op::Fork { child, work } => Op::Fork {
-                child: Box::new(self.task(*child)),
-                work,
-            },
-            Op::Run { .. }
+        let mut op = match op {
+            Op::Fork { child, work } => {
+                let child = Box::new(self.task(*child));
+                return Op::Fork { child, work };
+            }
+            op => op,
+        };
+        match &mut op {
+            Op::Lock(mutex)
+            | Op::Unlock(mutex)
+            | Op::Hold { mutex, .. }
+            | Op::Release(mutex)
+            | Op::SpinLock(mutex) => *mutex += self.mutexes,
+            Op::Wait { cond, mutex } => {
+                *cond += self.condvars;
+                *mutex += self.mutexes;
+            }
+            Op::Signal(cond) | Op::Broadcast(cond) | Op::BroadcastRequeue(cond) => {
+                *cond += self.condvars;
+            }
+            Op::SpinWhile { word, .. } => *word += self.first_word,
+            Op::Barrier(barrier) => *barrier += self.barriers,
+            Op::Write { stream, .. } | Op::Read { stream, .. } => *stream += self.streams,
+            Op::EnterGroup(Some(group)) => *group = self.groups[*group as usize],
+            Op::EnterGroup(None)
+            | Op::Fork { .. }
+            | Op::Run { .. }
             | Op::RunFor { .. }
             | Op::Exec { .. }
             | Op::Sleep { .. }
@@ -272,8 +240,9 @@ impl Place {
             | Op::SetAffinity(_)
             | Op::SetPolicy(_)
             | Op::SetUtilClamps(_)
-            | Op::Exit => op,
+            | Op::Exit => {}
         }
+        op
     }
 }
 

@@ -111,6 +111,31 @@ fn powers_and_times_that_are_too_large() {
 }
 
 #[test]
+fn idle_states_that_are_too_many_are_not_called_shallow() {
+    let names: Vec<String> = (1..=12).map(|number| format!("C{number}")).collect();
+    let mut idle: Vec<(&str, u32, u32)> = (1..)
+        .zip(&names)
+        .map(|(us, name)| (&**name, us, us))
+        .collect();
+    idle[1] = ("C2", 0, 0);
+    let (machine, warnings) = sysfs(&Tree::new(
+        2,
+        &[Cpus {
+            idle: &idle,
+            ..two()
+        }],
+    ));
+    assert_eq!(machine.core_types[0].idle_states.len(), 10);
+    assert_eq!(
+        warnings,
+        [
+            "left out: the idle states C2, which are not deeper than those before them",
+            "left out: the idle states C12, because a CPU has at most 10",
+        ]
+    );
+}
+
+#[test]
 fn powers_of_a_device_tree_that_are_too_large() {
     let opp = node("opp")
         .with("opp-hz", 2_000_000_000_u64)

@@ -2,6 +2,10 @@
 
 use crate::common::{command, file, files, objects, root, run_badly, text, words};
 
+fn compare<'a>(machine: &'a str, workload: &'a str, policy: &'a str) -> Vec<&'a str> {
+    vec!["compare", "-m", machine, "-w", workload, "-p", policy]
+}
+
 /// Runs the command in a folder where `name` has `content`; it must fail with status 2, print
 /// nothing on standard output and write no file. Returns the message.
 fn complaint(name: &str, content: &str, args: &[&str]) -> String {
@@ -33,17 +37,6 @@ fn a_wrong_file_is_named_with_the_line() {
         + 1;
     let experiment = experiment.replace("\"cfs-pelt\"", "\"bfs\"");
     let workload = "{\n  \"tasks\": {\n    \"a\": { \"run\": -1 }\n  }\n}\n";
-    let compare = |machine, workload, policy| -> Vec<&str> {
-        vec![
-            "compare",
-            "--machine",
-            machine,
-            "--workload",
-            workload,
-            "--policy",
-            policy,
-        ]
-    };
     let cases: Vec<(&str, &str, Vec<&str>, String, &str)> = vec![
         (
             "m.toml",
@@ -133,17 +126,6 @@ fn a_wrong_file_is_named_with_the_line() {
 
 #[test]
 fn an_unknown_name_is_answered_with_the_known_ones() {
-    let compare = |machine, workload, policy| {
-        vec![
-            "compare",
-            "--machine",
-            machine,
-            "--workload",
-            workload,
-            "--policy",
-            policy,
-        ]
-    };
     for (args, unknown, known) in [
         (vec!["reproduce", "mixed"], "mixed", "mixed-capacity"),
         (vec!["reproduce", "--rows", "sys?"], "sys?", "sysbench_5t"),

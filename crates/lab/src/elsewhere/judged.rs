@@ -1,7 +1,7 @@
 //! Messages as a run's process could send them, and their judgement, for fuzzing.
 
 use super::check::Expected;
-use super::wire::{Reply, decode, encode};
+use super::wire::{Reply, decode, encode, safe};
 use machine::Machine;
 use simulator::{Counters, Event, Outcome, TaskTotals, Trace};
 use workload::{Recorder, Workload};
@@ -122,13 +122,10 @@ impl Judge {
         match decode::<Reply<'_>>(message).ok_or("no message")? {
             Reply::Events(events) => expected.events(events),
             Reply::Done(outcome) => expected.outcome(&outcome),
-            Reply::Failed(failed) => {
-                let error: simulator::Error = failed.into();
-                match cage::text::is_plain(&error.to_string()) {
-                    true => Ok(()),
-                    false => panic!("a message with control characters"),
-                }
-            }
+            Reply::Failed(failed) => match cage::text::is_plain(&safe(failed).to_string()) {
+                true => Ok(()),
+                false => panic!("a message with control characters"),
+            },
         }
     }
 }

@@ -164,123 +164,29 @@ pub enum Reply<'a> {
     /// Events, one after another, each with its time and CPU.
     Events(&'a [u8]),
     Done(Box<Outcome>),
-    Failed(Failed),
+    Failed(Error),
 }
 
-#[derive(Serialize, Deserialize)]
-pub enum Failed {
-    SchedulerExit {
-        at_ns: u64,
-        reason: String,
-        message: String,
-    },
-    Deadlock {
-        at_ns: u64,
-        waiting: String,
-    },
-    Task {
-        task: String,
-        at_ns: u64,
-        message: String,
-    },
-    Hotplug {
-        cpu: usize,
-        at_ns: u64,
-        message: String,
-    },
-    TimeLimit {
-        limit_ns: u64,
-    },
-    Invariant {
-        at_ns: u64,
-        message: String,
-    },
-    Other(String),
-}
-
-impl From<Error> for Failed {
-    fn from(error: Error) -> Failed {
-        match error {
-            Error::SchedulerExit {
-                at_ns,
-                reason,
-                message,
-            } => Failed::SchedulerExit {
-                at_ns,
-                reason,
-                message,
-            },
-            Error::Deadlock { at_ns, waiting } => Failed::Deadlock { at_ns, waiting },
-            Error::Task {
-                task,
-                at_ns,
-                message,
-            } => Failed::Task {
-                task,
-                at_ns,
-                message,
-            },
-            Error::Hotplug {
-                cpu,
-                at_ns,
-                message,
-            } => Failed::Hotplug {
-                cpu,
-                at_ns,
-                message,
-            },
-            Error::TimeLimit { limit_ns } => Failed::TimeLimit { limit_ns },
-            Error::Invariant { at_ns, message } => Failed::Invariant { at_ns, message },
-            other @ (Error::Stopped | Error::Fault(_) | Error::Object(_)) => {
-                Failed::Other(other.to_string())
-            }
+/// A reported `error`, with texts that are safe for a terminal. Only the client decides that a run is stopped or faulty.
+pub fn safe(mut error: Error) -> Error {
+    let texts = match &mut error {
+        Error::SchedulerExit {
+            reason, message, ..
+        } => vec![reason, message],
+        Error::Task { task, message, .. } => vec![task, message],
+        Error::Deadlock { waiting: text, .. }
+        | Error::Hotplug { message: text, .. }
+        | Error::Invariant { message: text, .. }
+        | Error::Object(native::Error(text)) => vec![text],
+        Error::TimeLimit { .. } => Vec::new(),
+        Error::Stopped | Error::Fault(_) => {
+            return Error::Object(native::Error(shown(&error.to_string())));
         }
+    };
+    for text in texts {
+        *text = shown(text);
     }
-}
-
-impl From<Failed> for Error {
-    /// Texts are made safe for a terminal.
-    fn from(failed: Failed) -> Error {
-        match failed {
-            Failed::SchedulerExit {
-                at_ns,
-                reason,
-                message,
-            } => Error::SchedulerExit {
-                at_ns,
-                reason: shown(&reason),
-                message: shown(&message),
-            },
-            Failed::Deadlock { at_ns, waiting } => Error::Deadlock {
-                at_ns,
-                waiting: shown(&waiting),
-            },
-            Failed::Task {
-                task,
-                at_ns,
-                message,
-            } => Error::Task {
-                task: shown(&task),
-                at_ns,
-                message: shown(&message),
-            },
-            Failed::Hotplug {
-                cpu,
-                at_ns,
-                message,
-            } => Error::Hotplug {
-                cpu,
-                at_ns,
-                message: shown(&message),
-            },
-            Failed::TimeLimit { limit_ns } => Error::TimeLimit { limit_ns },
-            Failed::Invariant { at_ns, message } => Error::Invariant {
-                at_ns,
-                message: shown(&message),
-            },
-            Failed::Other(message) => Error::Object(native::Error(shown(&message))),
-        }
-    }
+    error
 }
 
 /// The longest text that is shown, in characters: `SCX_EXIT_MSG_LEN`.

@@ -100,7 +100,8 @@ impl Reader<'_> {
         let Some(costs) = &file.costs else { return };
         let more = |near: &Option<Spanned<u64>>, near_ns, far_ns, what| {
             if let Some(near) = near.as_ref().filter(|_| near_ns > far_ns) {
-                let message = format!("{what} costs more within a cluster than across clusters");
+                let message =
+                    format!("{what} costs more within a last-level cache than across caches");
                 self.warn(near.span(), message);
             }
         };
@@ -212,7 +213,7 @@ cpus = "2-3"
                 "ipi_near_ns = 500",
                 "ipi_near_ns = 5_000",
                 9,
-                "an IPI costs more",
+                "an IPI costs more within a last-level cache than across caches",
             ),
             (
                 "context_switch_ns = 1_000",

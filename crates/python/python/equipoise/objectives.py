@@ -91,9 +91,9 @@ def _log(old: dict[str, Any], new: dict[str, Any]) -> float:
         before, after = before + 1, after + 1
     elif old["unit"] == "us":
         before, after = max(before, _SHORTEST_LATENCY_US), max(after, _SHORTEST_LATENCY_US)
-    if before <= 0 or after <= 0:
-        return 0.0 if before == after else math.copysign(_LACKING, after - before)
     sign = -1 if old["better"] == "higher" else 1
+    if before <= 0 or after <= 0:
+        return 0.0 if before == after else sign * math.copysign(_LACKING, after - before)
     return sign * math.log(after / before)
 
 

@@ -463,3 +463,30 @@ fn work_that_is_never_done_is_said_once() {
         "{lines:?}"
     );
 }
+
+/// A goal that is not shown may differ, as throughput differs by 2.4 % between two slices of loops that share equally.
+#[test]
+fn busy_cpus_are_no_sign_of_equal_work() {
+    let says = |busy_pct| cannot_tell(None, Some(busy_pct));
+    let start = "This comparison cannot tell the policies apart: CPUs are busy for";
+    assert_eq!(says(99.8), format!("{start} 100 % of the time."));
+    assert!(says(50.0).starts_with(&format!("{start} 50 % of the time. A load that")));
+}
+
+#[test]
+fn runs_with_a_stalled_thread_are_counted_once() {
+    let table = vec![vec![vec![Some((1.0, 1)); 2]]];
+    let mut runs = runs(&table, &[]).remove(0);
+    runs[1].stalled = [("b", 700_000_000), ("b", 500_000_000)]
+        .map(|(thread, since_ns)| lab::Stalled {
+            thread: thread.to_owned(),
+            since_ns,
+        })
+        .to_vec();
+    let measured = Measured { runs };
+    assert_eq!(measured.stalled(), [("b".to_owned(), 1, 500_000_000)]);
+    assert_eq!(
+        stalled("eevdf", &measured).unwrap(),
+        "Under eevdf, b was runnable and did not run from 0.50 s on in 1 of 2 runs."
+    );
+}

@@ -52,44 +52,32 @@ impl Streams {
     /// could never hold the bytes.
     #[inline]
     pub fn put(&mut self, task: TaskPtr, stream: u32, bytes: u64) -> Transfer {
-        let Stream {
-            capacity,
-            used,
-            writers,
-            ..
-        } = &mut self.0[stream as usize];
-        if bytes > *capacity {
-            return Transfer::TooLarge {
-                capacity: *capacity,
-            };
+        let state = &mut self.0[stream as usize];
+        let capacity = state.capacity;
+        if bytes > capacity {
+            return Transfer::TooLarge { capacity };
         }
-        if *used + bytes > *capacity {
-            writers.push(task);
+        if state.used + bytes > capacity {
+            state.writers.push(task);
             return Transfer::Waits;
         }
-        *used += bytes;
+        state.used += bytes;
         Transfer::Done
     }
 
     /// Takes bytes from the stream, or queues the task for them.
     #[inline]
     pub fn take(&mut self, task: TaskPtr, stream: u32, bytes: u64) -> Transfer {
-        let Stream {
-            capacity,
-            used,
-            readers,
-            ..
-        } = &mut self.0[stream as usize];
-        if bytes > *capacity {
-            return Transfer::TooLarge {
-                capacity: *capacity,
-            };
+        let state = &mut self.0[stream as usize];
+        let capacity = state.capacity;
+        if bytes > capacity {
+            return Transfer::TooLarge { capacity };
         }
-        if *used < bytes {
-            readers.push(task);
+        if state.used < bytes {
+            state.readers.push(task);
             return Transfer::Waits;
         }
-        *used -= bytes;
+        state.used -= bytes;
         Transfer::Done
     }
 

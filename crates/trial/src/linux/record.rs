@@ -51,7 +51,7 @@ pub struct Cost {
     pub window_ns: u64,
     /// Is nothing recorded any more because of the cost?
     pub is_too_much: bool,
-    /// The share of each turn that is recorded in the next block, in %.
+    /// The share of each turn that is recorded in the last block that began, in %.
     #[serde(default = "all_pct")]
     pub share_pct: f64,
 }
@@ -76,6 +76,8 @@ pub struct Recording {
     cost: Option<Cost>,
     /// The cost of the turns of the current block so far.
     block: Option<Block>,
+    /// Is the current block over?
+    is_over: bool,
     /// The share of a turn to record, and the expected time of the turn in ns; `None` in the first block, which is
     /// recorded completely.
     sampled: Option<(f64, u64)>,
@@ -108,6 +110,7 @@ impl Recording {
             record,
             cost,
             block: None,
+            is_over: false,
             sampled: None,
             rng: Rng::new(1),
             keeps: false,
@@ -122,6 +125,9 @@ impl Recording {
     /// A recorder for the next turn, under the kernel's `own` scheduler or another scheduler; `None` if the turn is not
     /// to be recorded.
     pub fn recorder(&mut self, own: bool) -> io::Result<Option<TurnRecorder>> {
+        if std::mem::take(&mut self.is_over) {
+            self.decide();
+        }
         if self.cost.as_ref().is_none_or(|it| it.is_too_much) {
             return Ok(None);
         }
@@ -171,8 +177,14 @@ impl Recording {
         block.turn_ns = block.turn_ns.min(turn.elapsed_ns);
     }
 
-    /// Decides, after a block, which share of each turn of the next block is recorded.
-    pub fn decide(&mut self) {
+    /// Ends the current block.
+    pub fn end_block(&mut self) {
+        self.is_over = true;
+    }
+
+    /// Decides, from the block that is over, which share of each turn of the block that begins is recorded. No block
+    /// may follow the last one, so [`Recording::cost`] would otherwise have a share with which no turn was recorded.
+    fn decide(&mut self) {
         let Some(cost) = &mut self.cost else { return };
         let Some(block) = self.block.take() else {
             return;
@@ -505,6 +517,13 @@ mod tests {
             recorded: Some(recorded),
             ..Turn::default()
         });
+        recording.end_block();
+        let cost = recording.cost().unwrap();
+        assert_eq!(
+            (cost.is_too_much, cost.share_pct),
+            (false, 0.0),
+            "no turn follows yet"
+        );
         recording.decide();
         let cost = recording.cost().unwrap();
         (!cost.is_too_much).then_some(cost.share_pct)
