@@ -7,20 +7,6 @@
 #include "turn.bpf.h"
 #include "wait.h"
 
-/*
- * Does @t, which runs on @cpu and has a later deadline than the first waiting task, this_first(), keep the CPU? A
- * task that is worth a CPU keeps it if the waiting task is not worth one, and other CPUs can take that task.
- */
-__noinline bool keeps_cpu(const struct task_state *t __arg_nonnull, u32 cpu)
-{
-	u32 index = cpu_at(cpu)->cluster;
-	const struct cluster *c = cluster_at(index);
-	u64 dsq = cluster_dsq(index);
-
-	return !t->bound_to && c->nr_cpus > 1 && this_first()->dsq == dsq && is_worth_cpu(c, t->full_weight) &&
-	       !is_worth_cpu(c, first_weight(dsq, cpu));
-}
-
 /* The running task has used its slice, or was asked to stop: may it continue? If so, it gets a new slice. */
 __noinline bool goes_on(struct task_struct *prev __arg_trusted, struct task_state *t __arg_nonnull, u32 cpu)
 {
@@ -46,7 +32,7 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, struct task_stat
 		give(clock_of(t), &t->fair, -(s64)slice_of(prev));
 	deadline = t->bound_to ? in_cluster_time(this, prev->scx.dsq_vtime) : prev->scx.dsq_vtime;
 	/* The task also stops if the deadlines are equal. */
-	if (yields || (!is_before(deadline, first) && !keeps_cpu(t, cpu))) {
+	if (yields || !is_before(deadline, first)) {
 		explain(ahead, prev->pid, cpu, first - deadline);
 		return false;
 	}

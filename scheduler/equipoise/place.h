@@ -38,15 +38,55 @@ const volatile bool checks;
 			scx_bpf_error("invariant: %s", #condition); \
 	} while (0)
 
-static __always_inline u64 find_weight(struct task_state *t)
-{
-	t->full_weight = t->share ? shared_weight(t->share, t->weight) : (u64)t->weight << SHARE_SHIFT;
-	return t->full_weight;
-}
-
 static __always_inline struct clock *clock_of(const struct task_state *t)
 {
 	return t->bound_to ? &cpu_at(t->bound_to - 1)->own : &cluster_at(t->cluster)->clock;
+}
+
+/* The time until @t, which sleeps, has paid its debt, in ns, if its cluster's CPUs are busy; 0: it has none. */
+static __always_inline u64 owing_time(const struct task_state *t)
+{
+	s64 ahead = t->fair.vtime - READ_ONCE(clock_of(t)->now);
+
+	return READ_ONCE(t->fair.left_at) && ahead > 0
+		       ? service_for(ahead, READ_ONCE(cluster_at(t->cluster)->worth))
+		       : 0;
+}
+
+/* @t is runnable, or stops being so, and counts in its control group's share. */
+static __always_inline void count_runnable(struct task_state *t, bool runnable)
+{
+	u32 weight = runnable && t->share ? countable(t->share, t->weight) : 0;
+
+	if (weight == t->counted)
+		return;
+	add_runnable(t->share, (s64)weight - t->counted, owing_time(t));
+	t->counted = weight;
+}
+
+/* @t changes its weight, or its control group. */
+static __always_inline void move_share(struct task_state *t, u32 share, u32 weight)
+{
+	bool counted = t->counted;
+
+	count_runnable(t, false);
+	t->share = share;
+	t->weight = weight;
+	if (counted)
+		count_runnable(t, true);
+}
+
+static __always_inline void set_task_weight(struct task_struct *p, struct task_state *t)
+{
+	move_share(t, t->share, task_weight(p));
+}
+
+__noinline u64 find_weight(struct task_state *t __arg_nonnull)
+{
+	if (t->counted)
+		count_runnable(t, true);
+	t->full_weight = t->share ? shared_weight(t->share, t->weight) : (u64)t->weight << SHARE_SHIFT;
+	return t->full_weight;
 }
 
 /* Does @t, which slept, still have a debt to pay? */
@@ -206,10 +246,11 @@ __noinline bool move_to_clock(struct task_struct *p __arg_trusted, struct task_s
 {
 	u32 cluster = cpu_at(cpu)->cluster, bound_to = bound_to_at(p, t, cpu);
 	bool arrives = !t->fair.weight;
-	s64 lag = t->bound_to ? take_bound_along(t) : t->cluster == cluster ? end_lag(t) : take_credit_along(t);
+	s64 lag;
 	u64 weight;
 
 	count_runnable(t, true);
+	lag = t->bound_to ? take_bound_along(t) : t->cluster == cluster ? end_lag(t) : take_credit_along(t);
 	weight = find_weight(t);
 	t->cluster = cluster;
 	t->bound_to = bound_to;

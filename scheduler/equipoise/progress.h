@@ -46,7 +46,7 @@ static __always_inline void note_work(struct task_state *t, u64 work, u64 now)
 {
 	u64 age = age_at(t, now);
 
-	/* What a CPU did before the last PROGRESS_NS is forgotten. */
+	/* Older work is forgotten. */
 	if (work > PROGRESS_NS)
 		work = PROGRESS_NS;
 	t->recent = kept(t->recent, age) + work;

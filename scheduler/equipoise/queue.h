@@ -28,25 +28,6 @@ static __always_inline u64 find_first(u64 dsq, u32 cpu)
 	return vtime;
 }
 
-/* The weight of the first task of @dsq that may run on @cpu; 0: there is none. */
-__noinline u64 first_weight(u64 dsq, u32 cpu)
-{
-	struct task_struct *p;
-	u64 weight = 0;
-	u32 looked = 0;
-
-	forget_origin(looked);
-	bpf_for_each(scx_dsq, p, dsq, 0) {
-		const struct task_state *t = task_allowed(p, cpu) ? task_of(p) : NULL;
-
-		if (t)
-			weight = t->full_weight;
-		if (t || ++looked >= TASKS_LOOKED_AT)
-			break;
-	}
-	return weight;
-}
-
 /*
  * The virtual time of the first task of @dsq that may run on @cpu, or NO_VTIME. From Linux 6.19 on the first task
  * is read without the queue's lock, which usually suffices: an iterator takes the lock three times.

@@ -29,8 +29,12 @@
 struct share {
 	/* The sum of the runnable weights in the group. */
 	s64 runnable;
-	/* The average of FULL_PART / runnable while there are runnable tasks, at the time @averaged_at in ns. */
+	/*
+	 * Averages at the time @averaged_at, in 2^-SUM_SHIFT: of the runnable weights while there are any, and of
+	 * the weights of sleeping debtors. The time is in ns.
+	 */
 	u64 average;
+	u64 owing;
 	u64 averaged_at;
 	/* The part of the group's own weight that counts in the group above. */
 	s64 counted;
@@ -99,49 +103,77 @@ __noinline s64 settle_share(u32 index)
 	return change;
 }
 
-/* The part of a group that a weight of 1 has if it is the only one. A sum of weights is between 3 and 2^34. */
-#define PART_SHIFT 40
-#define FULL_PART (1ULL << PART_SHIFT)
 /* Averages are over 2^25 ns, about PELT's half-life: shorter ones would follow the periods of a thread at 60 Hz. */
 #define AVERAGE_SHIFT 25
+/* The number of fractional bits of an average sum. A sum of weights is between 3 and 2^34. */
+#define SUM_SHIFT 4
 
-/* The average part of the group @index that a weight of 1 has, at @now; FULL_PART is the whole group. */
-__noinline u64 average_part(u32 index, u64 now)
+/* An average that was @from, of what has been @value for @age ns since. */
+static __always_inline u64 averaged(u64 from, u64 value, u64 age)
 {
-	const struct share *s = share_at(index);
-	s64 runnable = READ_ONCE(s->runnable);
-	u64 average = READ_ONCE(s->average), age = now - READ_ONCE(s->averaged_at);
-	u64 part = runnable > 0 ? FULL_PART / (u64)runnable : average;
-
-	/* Another CPU may have noted a later time. */
-	if ((s64)age < 0)
-		return average;
 	if (age >= 1ULL << AVERAGE_SHIFT)
-		return part;
-	return average - (average * age >> AVERAGE_SHIFT) + (part * age >> AVERAGE_SHIFT);
+		return value;
+	return from - (from * age >> AVERAGE_SHIFT) + (value * age >> AVERAGE_SHIFT);
 }
 
-/* The sum of the group @index is about to change: adds the time since the last change to its average. */
-__noinline bool note_average(u32 index)
+/* The time since the averages of @s, in ns; another CPU may have noted a time after @now. */
+static __always_inline u64 age_of(const struct share *s, u64 now)
+{
+	s64 age = now - READ_ONCE(s->averaged_at);
+
+	return age > 0 ? age : 0;
+}
+
+/* The average of the runnable weights in the group @index, at @now, in 2^-SUM_SHIFT. */
+__noinline u64 average_runnable(u32 index, u64 now)
+{
+	const struct share *s = share_at(index);
+	u64 average = READ_ONCE(s->average);
+	s64 runnable = READ_ONCE(s->runnable);
+
+	return averaged(average, runnable > 0 ? (u64)runnable << SUM_SHIFT : average, age_of(s, now));
+}
+
+/* The average of all weights that compete in the group @index, in the same unit. */
+__noinline u64 average_sum(u32 index, u64 now)
+{
+	const struct share *s = share_at(index);
+
+	return average_runnable(index, now) + averaged(READ_ONCE(s->owing), 0, age_of(s, now));
+}
+
+/*
+ * The sum of the group @index is about to change at @now: adds the time since the last change to its averages.
+ * @owing ns of a debtor's @weight are counted ahead of time, up to the time of an average, which would forget more.
+ */
+__noinline bool note_average(u32 index, s64 weight, u64 owing)
 {
 	struct share *s = share_at(index);
-	u64 now = bpf_ktime_get_ns(), last = READ_ONCE(s->averaged_at), average = average_part(index, now);
+	u64 now = bpf_ktime_get_ns(), last = READ_ONCE(s->averaged_at), most = 1ULL << AVERAGE_SHIFT;
+	u64 average = average_runnable(index, now);
+	s64 debts = averaged(READ_ONCE(s->owing), 0, age_of(s, now));
 
 	if (__sync_val_compare_and_swap(&s->averaged_at, last, now) != last)
 		return false;
 	WRITE_ONCE(s->average, average);
+	debts += weight * (s64)(owing < most ? owing : most) >> (AVERAGE_SHIFT - SUM_SHIFT);
+	WRITE_ONCE(s->owing, debts > 0 ? debts : 0);
 	return true;
 }
 
-/* The runnable weight of the group @index grows by @weight. */
-__noinline int add_runnable(u32 index, s64 weight)
+/*
+ * The runnable weight of the group @index grows by @weight. A task that goes to sleep as a debtor competes until it
+ * has paid (fair.h), for @owing ns, and counts in averages for that time. If it wakes up earlier, by @owing ns, it
+ * counts as runnable again.
+ */
+__noinline int add_runnable(u32 index, s64 weight, u64 owing)
 {
 	forget_origin(index);
 	while (index && weight && can_loop) {
 		struct share *s = share_at(index);
 		s64 before;
 
-		note_average(index);
+		note_average(index, -weight, owing);
 		before = __sync_fetch_and_add(&s->runnable, weight);
 		if ((before > 0) == (before + weight > 0))
 			break;
@@ -150,6 +182,22 @@ __noinline int add_runnable(u32 index, s64 weight)
 	}
 	return index;
 }
+
+/*
+ * The weight with which a task of @weight counts in the group @index: at most twice the average of runnable weights
+ * there. A heavy thread that naps cannot use its weight, so the rest of the group would get less than the group is
+ * due. If the thread runs for long, the sum grows until it counts in full.
+ */
+__noinline u32 countable(u32 index, u32 weight)
+{
+	u64 most = 2 * average_runnable(index, bpf_ktime_get_ns()) >> SUM_SHIFT;
+
+	return most < weight ? most ?: 1 : weight;
+}
+
+/* The part of a group that a weight of 1 has if it is the only one. */
+#define PART_SHIFT 40
+#define FULL_PART (1ULL << PART_SHIFT)
 
 /*
  * The machine-wide weight of a task of @weight in the group @index now, in 1024ths of a weight; at least 1.
@@ -164,7 +212,8 @@ __noinline u64 shared_weight(u32 index, u32 weight)
 	forget_origin(index);
 	while (index && can_loop) {
 		struct share *s = share_at(index);
-		u64 part = average_part(index, now), most = FULL_PART / (weight ?: 1);
+		u64 part = FULL_PART / (average_sum(index, now) ?: 1) << SUM_SHIFT,
+		    most = FULL_PART / (weight ?: 1);
 
 		/* A task weighs no more than its group. */
 		if (part > most)
@@ -232,7 +281,8 @@ static __always_inline s32 init_share(struct cgroup *cgrp, u32 cpu_weight, bool 
 	}
 	s = share_at(index);
 	s->runnable = s->counted = s->held = 0;
-	s->average = FULL_PART / NICE_0_LOAD;
+	s->average = NICE_0_LOAD << SUM_SHIFT;
+	s->owing = 0;
 	s->parent = parent;
 	s->given = weight_of_cgroup(cpu_weight);
 	s->weight = idle ? IDLE_GROUP_WEIGHT : s->given;
@@ -254,7 +304,7 @@ static __always_inline void weigh_share(u32 index, u32 weight)
 	struct share *s = share_at(index);
 
 	WRITE_ONCE(s->weight, weight);
-	add_runnable(s->parent, settle_share(index));
+	add_runnable(s->parent, settle_share(index), 0);
 }
 
 /* The kernel takes no cpu.weight for a group with cpu.idle. */

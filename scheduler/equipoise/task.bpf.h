@@ -34,9 +34,9 @@ struct task_state {
 	u64 slept;
 	u64 recent_at;
 	u32 weight;
-	/* The share of the task's control group, and whether the task counts there as runnable. */
+	/* The share of the task's control group, and the weight that counts there while the task is runnable. */
 	u32 share;
-	bool counted;
+	u32 counted;
 	/* Another task woke or created this task. */
 	bool awaited;
 	/*
@@ -110,26 +110,6 @@ static __always_inline u64 ran_of(const struct task_struct *p)
 	return SLICE_MAX - p->scx.slice;
 }
 
-/* @t becomes runnable, or stops being so, and counts in its control group's share. */
-static __always_inline void count_runnable(struct task_state *t, bool runnable)
-{
-	if (!t->share || t->counted == runnable)
-		return;
-	t->counted = runnable;
-	add_runnable(t->share, runnable ? (s64)t->weight : -(s64)t->weight);
-}
-
-/* @t changes its weight, or its control group. */
-static __always_inline void move_share(struct task_state *t, u32 share, u32 weight)
-{
-	bool counted = t->counted;
-
-	count_runnable(t, false);
-	t->share = share;
-	t->weight = weight;
-	count_runnable(t, counted);
-}
-
 /* The running time of @t before it sleeps, in ns: its average burst or, if longer, the current one. */
 static __always_inline u64 burst_of(const struct task_state *t)
 {
@@ -147,11 +127,6 @@ static __always_inline void end_burst(struct task_state *t)
 {
 	t->burst = towards(t->burst, t->burst_so_far);
 	t->burst_so_far = 0;
-}
-
-static __always_inline void set_task_weight(struct task_struct *p, struct task_state *t)
-{
-	move_share(t, t->share, task_weight(p));
 }
 
 #endif /* __EQUIPOISE_TASK_H */

@@ -70,7 +70,7 @@ __noinline bool hold_share(u32 share, u32 held)
 	if (__sync_lock_test_and_set(&s->held, held) == held)
 		return false;
 	__sync_fetch_and_add(&nr_throttled, held ? 1 : -1);
-	add_runnable(s->parent, settle_share(share));
+	add_runnable(s->parent, settle_share(share), 0);
 	return true;
 }
 

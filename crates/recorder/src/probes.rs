@@ -91,8 +91,10 @@ pub struct Probes {
     pub before: [u64; 2],
 }
 
+/// The calls that were probed.
 #[derive(Clone, Copy)]
 pub struct Calls {
+    /// The number of probed calls.
     pub seen: u64,
     /// The number of calls missed because of `MOST_AT_A_TIME`.
     pub missed: u64,

@@ -12,6 +12,7 @@ pub fn exit_of(pid: i32) -> Option<OwnedFd> {
     pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()
 }
 
+/// The ids of the threads of process `pid`.
 pub fn threads(pid: i32) -> Vec<i32> {
     let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter();
     let names = entries.flatten().flatten().map(|entry| entry.file_name());

@@ -99,6 +99,7 @@ impl Guard {
         Ok(Part { folder })
     }
 
+    /// Has the guard been killed?
     pub fn is_gone(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
@@ -112,6 +113,7 @@ impl Drop for Guard {
     }
 }
 
+/// A part of the trial's group.
 pub struct Part {
     folder: PathBuf,
 }
@@ -142,6 +144,7 @@ impl Part {
         number(&text, line, key)
     }
 
+    /// The threads in this group and in the groups below.
     pub fn threads(&self) -> Vec<i32> {
         threads(&self.folder)
     }

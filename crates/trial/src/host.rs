@@ -135,6 +135,7 @@ pub fn numbered(folder: &Path, name: &str) -> Vec<usize> {
     numbers
 }
 
+/// The kinds of cores of a computer.
 #[derive(Clone, Debug, Default)]
 pub struct Kinds(BTreeMap<usize, String>);
 

@@ -9,7 +9,7 @@
 //! - A [`bundle::Bundle`] keeps all of a trial in a file, which [`bundle::Bundle::read`] opens on any computer:
 //!
 //! ```no_run
-//! let bundle = trial::bundle::Bundle::read("office.trial".as_ref())?;
+//! let bundle = trial::bundle::Bundle::read("office.tar.zst".as_ref())?;
 //! println!("{} blocks", bundle.outcome.blocks.len());
 //! # Ok::<(), Box<machine::input::BadInput>>(())
 //! ```

@@ -12,6 +12,7 @@ mod tree;
 
 use machine::{CpuMask, Machine};
 
+/// The machine that its file describes, and the remarks about it.
 pub fn machine(found: detect::Found) -> (Machine, Vec<String>) {
     let file = found.machine_file("detected");
     let machine = Machine::parse("detected.toml", &file.text)
@@ -19,6 +20,7 @@ pub fn machine(found: detect::Found) -> (Machine, Vec<String>) {
     (machine, file.warnings)
 }
 
+/// The spans of a level that have more than one CPU.
 pub fn level(machine: &Machine, name: &str) -> String {
     let level = machine.levels.iter().find(|level| level.name == name);
     let spans = level.into_iter().flat_map(|level| &level.spans);
@@ -28,6 +30,7 @@ pub fn level(machine: &Machine, name: &str) -> String {
     spans.join(" ")
 }
 
+/// CPUs of the same core type and capacity: name, capacity, CPUs.
 pub fn kinds(machine: &Machine) -> Vec<String> {
     let of_type = |kind: usize| -> CpuMask {
         let cpus = machine.all_cpus();

@@ -372,7 +372,7 @@ const SHARES: &str = r#"#include <scx/common.bpf.h>
         *(struct equipoise_map **)&cgroups = &map;
         equipoise_kernel = &kernel;
         shares[index] = (struct share){ .parent = parent, .weight = weight,
-                                        .given = weight, .average = FULL_PART / NICE_0_LOAD };
+                                        .given = weight, .average = NICE_0_LOAD << SUM_SHIFT };
     }
     static struct share_of_cgroup of = { .own = true };
     static struct cgroup cgroup = { .storage = { &of } };
@@ -383,7 +383,10 @@ const SHARES: &str = r#"#include <scx/common.bpf.h>
     }
     void weigh(u32 index, u32 cpu_weight) { set_share_weight(cgroup_of(index), cpu_weight); }
     void set_idle_group(u32 index, u32 idle) { set_share_idle(cgroup_of(index), idle); }
-    void add(u32 index, s64 weight) { add_runnable(index, weight); }
+    void add(u32 index, s64 weight) { add_runnable(index, weight, 0); }
+    void sleeps_with_debt(u32 index, u32 ms) { add_runnable(index, -1024, ms * NSEC_PER_MSEC); }
+    void wakes_with_debt(u32 index, u32 ms) { add_runnable(index, 1024, ms * NSEC_PER_MSEC); }
+    u64 counts_with(u32 index, u32 weight) { return countable(index, weight); }
     static u32 other_group, other_weight;
     static void weigh_other(void) { weigh(other_group, other_weight); }
     void weigh_meanwhile(u32 index, u32 cpu_weight)
@@ -427,6 +430,12 @@ impl Shares {
         let shared: Symbol<unsafe extern "C" fn(u32, u32) -> u64> =
             unsafe { self.0.get(b"shared") }.unwrap();
         unsafe { shared(group as u32, weight) as f64 / 1024.0 }
+    }
+
+    fn counts_with(&self, group: usize, weight: u32) -> u64 {
+        let counts: Symbol<unsafe extern "C" fn(u32, u32) -> u64> =
+            unsafe { self.0.get(b"counts_with") }.unwrap();
+        unsafe { counts(group as u32, weight) }
     }
 
     /// Lets so much time pass that the averages equal the sums.
@@ -525,6 +534,41 @@ fn a_short_run_hardly_changes_the_division_of_a_group() {
     shares.add(1, -11_916);
     shares.settle();
     assert_eq!(shares.shared(1, 1024), 512.0);
+}
+
+/// A debtor that sleeps competes until it has paid, and counts for that time in its group.
+#[test]
+fn a_sleeping_debtor_counts_in_its_group() {
+    let shares = Shares::new(&[0; GROUPS], &[100; GROUPS]);
+    shares.add(1, 2 * 1024);
+    shares.settle();
+    for wakes_after in [10, 5] {
+        shares.set(b"sleeps_with_debt", 1, 10);
+        shares.pass(wakes_after * 1000);
+        shares.set(b"wakes_with_debt", 1, 10 - wakes_after);
+        let part = shares.shared(1, 1024);
+        assert!(
+            (480.0..540.0).contains(&part),
+            "{part} after {wakes_after} ms"
+        );
+        shares.settle();
+    }
+    shares.add(1, -1024);
+    shares.pass(10_000);
+    assert!(shares.shared(1, 1024) > 590.0);
+}
+
+/// A heavy task that has just begun to run counts with twice the average of its group.
+#[test]
+fn a_heavy_task_counts_in_full_if_it_runs_for_long() {
+    let shares = Shares::new(&[0; GROUPS], &[100; GROUPS]);
+    shares.add(1, 2 * 1024);
+    shares.settle();
+    assert_eq!(shares.counts_with(1, 11_916), 4096);
+    shares.add(1, 4096);
+    shares.settle();
+    assert_eq!(shares.counts_with(1, 11_916), 11_916);
+    assert_eq!(shares.counts_with(1, 1024), 1024);
 }
 
 /// A SCHED_IDLE task has a weight of 3.

@@ -77,7 +77,6 @@ const CLUSTERS: &str = r#"
         set_bit_once(&cluster_of(cpu)->keeping, cpu_at(cpu)->slot);
     }
     void first_may_run_on(u64 cpus) { of_first.bits[0] = cpus; }
-    void first_weighs(u64 weight) { waiting.full_weight = weight; }
     void ran(u32 i, s64 ns)
     {
         task[i].se.sum_exec_runtime += ns;
@@ -402,23 +401,18 @@ fn a_timer_ends_no_turn_in_a_crowd() {
     }
 }
 
-/// A task whose slice is over continues if its next deadline comes first and it has not yielded, or if the task is
-/// worth a CPU and the first waiting task is not.
+/// A task whose slice is over continues if its next deadline comes first and it has not yielded.
 #[test]
 fn the_earliest_deadline_goes_on() {
-    for (first, yields, worth, weighs, goes_on) in [
+    for (first, yields, goes_on) in [
         // The task has had 3 ms, and asks for 3 ms more.
-        (6 * MS + 1, false, 1 << 20, 1 << 20, true),
-        (6 * MS, false, 1 << 20, 1 << 20, false),
-        (6 * MS, false, 1 << 19, 1 << 19, true),
-        (6 * MS, false, 1 << 19, 1 << 20, false),
-        (7 * MS, true, 1 << 20, 1 << 20, false),
+        (6 * MS + 1, false, true),
+        (6 * MS, false, false),
+        (7 * MS, true, false),
     ] {
         let clusters = Clusters::equal();
         clusters.call("waits", &[0, 1, first]);
         clusters.call("bursts", &[0, 9 * MS]);
-        clusters.call("is_worth", &[0, worth]);
-        clusters.call("first_weighs", &[weighs]);
         clusters.call("ran", &[0, 3 * MS]);
         if yields {
             clusters.call("yields_on", &[0]);

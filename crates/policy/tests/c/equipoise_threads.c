@@ -221,9 +221,9 @@ static void *share_thread(void *argument)
 	for (int i = 0; i < 3; i++) {
 		u32 group = 1 + random_below(&random, 4), other = 1 + random_below(&random, 4);
 
-		add_runnable(group, 1024);
+		add_runnable(group, 1024, 0);
 		hold_share(other, 1);
-		add_runnable(group, -1024);
+		add_runnable(group, -1024, 0);
 		hold_share(other, 0);
 	}
 	return NULL;

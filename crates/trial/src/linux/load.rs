@@ -165,6 +165,7 @@ impl Frames {
         }
     }
 
+    /// Notes the state of the logs when a turn begins.
     pub fn begin(&mut self) {
         let logs = match self.place.is_dir() {
             true => logs(&self.place),

@@ -9,6 +9,7 @@ use workload::{Op, Start};
 
 mod places;
 mod requests;
+mod shares;
 mod spread;
 
 /// The window in which shares are measured, in ns.
