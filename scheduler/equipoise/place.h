@@ -43,14 +43,18 @@ static __always_inline struct clock *clock_of(const struct task_state *t)
 	return t->bound_to ? &cpu_at(t->bound_to - 1)->own : &cluster_at(t->cluster)->clock;
 }
 
+/* Does @t, which slept, still have a debt to pay? */
+static __always_inline bool owes(const struct task_state *t)
+{
+	return READ_ONCE(t->fair.left_at) && (s64)(READ_ONCE(clock_of(t)->now) - t->fair.vtime) < 0;
+}
+
 /* The time until @t, which sleeps, has paid its debt, in ns, if its cluster's CPUs are busy; 0: it has none. */
 static __always_inline u64 owing_time(const struct task_state *t)
 {
 	s64 ahead = t->fair.vtime - READ_ONCE(clock_of(t)->now);
 
-	return READ_ONCE(t->fair.left_at) && ahead > 0
-		       ? service_for(ahead, READ_ONCE(cluster_at(t->cluster)->worth))
-		       : 0;
+	return owes(t) ? service_for(ahead, READ_ONCE(cluster_at(t->cluster)->worth)) : 0;
 }
 
 /* @t is runnable, or stops being so, and counts in its control group's share. */
@@ -81,18 +85,10 @@ static __always_inline void set_task_weight(struct task_struct *p, struct task_s
 	move_share(t, t->share, task_weight(p));
 }
 
-__noinline u64 find_weight(struct task_state *t __arg_nonnull)
+static __always_inline u64 find_weight(struct task_state *t)
 {
-	if (t->counted)
-		count_runnable(t, true);
 	t->full_weight = t->share ? shared_weight(t->share, t->weight) : (u64)t->weight << SHARE_SHIFT;
 	return t->full_weight;
-}
-
-/* Does @t, which slept, still have a debt to pay? */
-static __always_inline bool owes(const struct task_state *t)
-{
-	return READ_ONCE(t->fair.left_at) && (s64)(READ_ONCE(clock_of(t)->now) - t->fair.vtime) < 0;
 }
 
 /*
@@ -384,6 +380,7 @@ __noinline u64 charge_vtime(struct task_struct *p __arg_trusted, struct task_sta
 	t->seen += ran;
 	t->burst_so_far += ran;
 	enter_clock(p, t, cpu, now);
+	count_runnable(t, true);
 	find_weight(t);
 	note_work(t, work, now);
 	if (t->bound_to)

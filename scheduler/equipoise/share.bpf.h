@@ -108,24 +108,29 @@ __noinline s64 settle_share(u32 index)
 /* The number of fractional bits of an average sum. A sum of weights is between 3 and 2^34. */
 #define SUM_SHIFT 4
 
-/* An average that was @from, of what has been @value for @age ns since. */
+#define AVERAGE_NS (1ULL << AVERAGE_SHIFT)
+
+/* An average that was @from, of what has been @value for @age ns since, up to AVERAGE_NS. */
 static __always_inline u64 averaged(u64 from, u64 value, u64 age)
 {
-	if (age >= 1ULL << AVERAGE_SHIFT)
-		return value;
 	return from - (from * age >> AVERAGE_SHIFT) + (value * age >> AVERAGE_SHIFT);
 }
 
-/* The time since the averages of @s, in ns; another CPU may have noted a time after @now. */
+/*
+ * The time since the averages of @s, in ns, up to AVERAGE_NS, after which they are forgotten. Another CPU may have
+ * noted a time after @now.
+ */
 static __always_inline u64 age_of(const struct share *s, u64 now)
 {
 	s64 age = now - READ_ONCE(s->averaged_at);
 
-	return age > 0 ? age : 0;
+	if (age < 0)
+		return 0;
+	return age < (s64)AVERAGE_NS ? (u64)age : AVERAGE_NS;
 }
 
 /* The average of the runnable weights in the group @index, at @now, in 2^-SUM_SHIFT. */
-__noinline u64 average_runnable(u32 index, u64 now)
+static __always_inline u64 average_runnable(u32 index, u64 now)
 {
 	const struct share *s = share_at(index);
 	u64 average = READ_ONCE(s->average);
@@ -143,20 +148,20 @@ __noinline u64 average_sum(u32 index, u64 now)
 }
 
 /*
- * The sum of the group @index is about to change at @now: adds the time since the last change to its averages.
- * @owing ns of a debtor's @weight are counted ahead of time, up to the time of an average, which would forget more.
+ * The sum of the group @index is about to change: adds the time since the last change to its averages. @owing ns of
+ * a debtor's @weight are counted ahead of time, up to the time of an average, which would forget more.
  */
 __noinline bool note_average(u32 index, s64 weight, u64 owing)
 {
 	struct share *s = share_at(index);
-	u64 now = bpf_ktime_get_ns(), last = READ_ONCE(s->averaged_at), most = 1ULL << AVERAGE_SHIFT;
+	u64 now = bpf_ktime_get_ns(), last = READ_ONCE(s->averaged_at);
 	u64 average = average_runnable(index, now);
 	s64 debts = averaged(READ_ONCE(s->owing), 0, age_of(s, now));
 
 	if (__sync_val_compare_and_swap(&s->averaged_at, last, now) != last)
 		return false;
 	WRITE_ONCE(s->average, average);
-	debts += weight * (s64)(owing < most ? owing : most) >> (AVERAGE_SHIFT - SUM_SHIFT);
+	debts += weight * (s64)(owing < AVERAGE_NS ? owing : AVERAGE_NS) >> (AVERAGE_SHIFT - SUM_SHIFT);
 	WRITE_ONCE(s->owing, debts > 0 ? debts : 0);
 	return true;
 }
