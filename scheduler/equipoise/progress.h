@@ -11,6 +11,7 @@
 #ifndef __EQUIPOISE_PROGRESS_H
 #define __EQUIPOISE_PROGRESS_H
 
+#include "average.h"
 #include "level.h"
 #include "task.bpf.h"
 
@@ -19,21 +20,19 @@
 /* A tick takes 1/64 from what the cluster's tasks lack if the running task has all that it asks for. */
 #define FORGET_SHIFT 6
 
-/* The age of the averages of @t, in ns, up to the time after which they are forgotten. */
+/*
+ * The age of the averages of @t, in ns. A CPU begins its turns at the time of the last stop there, when the task
+ * may still have run elsewhere.
+ */
 static __always_inline u64 age_at(const struct task_state *t, u64 now)
 {
-	s64 age = now - t->recent_at;
-
-	/* A CPU begins its turns at the time of the last stop there, when the task may still have run elsewhere. */
-	if (age < 0)
-		return 0;
-	return age < (s64)PROGRESS_NS ? (u64)age : PROGRESS_NS;
+	return age_of(t->recent_at, now, PROGRESS_SHIFT);
 }
 
 /* The rest of an average that was @value, after @age ns. */
 static __always_inline u64 kept(u64 value, u64 age)
 {
-	return value - (value * age >> PROGRESS_SHIFT);
+	return averaged(value, 0, age, PROGRESS_SHIFT);
 }
 
 static __always_inline u64 progress_of(const struct task_state *t, u64 now)
