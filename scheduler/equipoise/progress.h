@@ -11,7 +11,6 @@
 #ifndef __EQUIPOISE_PROGRESS_H
 #define __EQUIPOISE_PROGRESS_H
 
-#include "average.h"
 #include "level.h"
 #include "task.bpf.h"
 
@@ -20,19 +19,21 @@
 /* A tick takes 1/64 from what the cluster's tasks lack if the running task has all that it asks for. */
 #define FORGET_SHIFT 6
 
-/*
- * The age of the averages of @t, in ns. A CPU begins its turns at the time of the last stop there, when the task
- * may still have run elsewhere.
- */
+/* The age of the averages of @t, in ns, up to the time after which they are forgotten. */
 static __always_inline u64 age_at(const struct task_state *t, u64 now)
 {
-	return age_of(t->recent_at, now, PROGRESS_SHIFT);
+	s64 age = now - t->recent_at;
+
+	/* A CPU begins its turns at the time of the last stop there, when the task may still have run elsewhere. */
+	if (age < 0)
+		return 0;
+	return age < (s64)PROGRESS_NS ? (u64)age : PROGRESS_NS;
 }
 
 /* The rest of an average that was @value, after @age ns. */
 static __always_inline u64 kept(u64 value, u64 age)
 {
-	return averaged(value, 0, age, PROGRESS_SHIFT);
+	return value - (value * age >> PROGRESS_SHIFT);
 }
 
 static __always_inline u64 progress_of(const struct task_state *t, u64 now)

@@ -15,7 +15,6 @@
 
 #include "../verifier.h"
 #include "../weight.h"
-#include "average.h"
 
 /* The number of groups with cpu.weight, and of levels. Further groups count as part of the group above. */
 #define MAX_SHARES 4096
@@ -109,6 +108,27 @@ __noinline s64 settle_share(u32 index)
 /* The number of fractional bits of an average sum. A sum of weights is between 3 and 2^34. */
 #define SUM_SHIFT 4
 
+#define AVERAGE_NS (1ULL << AVERAGE_SHIFT)
+
+/* An average that was @from, of what has been @value for @age ns since, up to AVERAGE_NS. */
+static __always_inline u64 averaged(u64 from, u64 value, u64 age)
+{
+	return from - (from * age >> AVERAGE_SHIFT) + (value * age >> AVERAGE_SHIFT);
+}
+
+/*
+ * The time since the averages of @s, in ns, up to AVERAGE_NS, after which they are forgotten. Another CPU may have
+ * noted a time after @now.
+ */
+static __always_inline u64 age_of(const struct share *s, u64 now)
+{
+	s64 age = now - READ_ONCE(s->averaged_at);
+
+	if (age < 0)
+		return 0;
+	return age < (s64)AVERAGE_NS ? (u64)age : AVERAGE_NS;
+}
+
 /* The average of the runnable weights in the group @index, at @now, in 2^-SUM_SHIFT. */
 static __always_inline u64 average_runnable(u32 index, u64 now)
 {
@@ -116,23 +136,15 @@ static __always_inline u64 average_runnable(u32 index, u64 now)
 	u64 average = READ_ONCE(s->average);
 	s64 runnable = READ_ONCE(s->runnable);
 
-	return averaged(average, runnable > 0 ? (u64)runnable << SUM_SHIFT : average,
-			age_of(READ_ONCE(s->averaged_at), now, AVERAGE_SHIFT), AVERAGE_SHIFT);
-}
-
-/* The average of the weights of sleeping debtors there, in the same unit. */
-static __always_inline u64 average_owing(u32 index, u64 now)
-{
-	const struct share *s = share_at(index);
-
-	return averaged(READ_ONCE(s->owing), 0, age_of(READ_ONCE(s->averaged_at), now, AVERAGE_SHIFT),
-			AVERAGE_SHIFT);
+	return averaged(average, runnable > 0 ? (u64)runnable << SUM_SHIFT : average, age_of(s, now));
 }
 
 /* The average of all weights that compete in the group @index, in the same unit. */
 __noinline u64 average_sum(u32 index, u64 now)
 {
-	return average_runnable(index, now) + average_owing(index, now);
+	const struct share *s = share_at(index);
+
+	return average_runnable(index, now) + averaged(READ_ONCE(s->owing), 0, age_of(s, now));
 }
 
 /*
@@ -142,14 +154,14 @@ __noinline u64 average_sum(u32 index, u64 now)
 __noinline bool note_average(u32 index, s64 weight, u64 owing)
 {
 	struct share *s = share_at(index);
-	u64 now = bpf_ktime_get_ns(), last = READ_ONCE(s->averaged_at), most = 1ULL << AVERAGE_SHIFT;
+	u64 now = bpf_ktime_get_ns(), last = READ_ONCE(s->averaged_at);
 	u64 average = average_runnable(index, now);
-	s64 debts = average_owing(index, now);
+	s64 debts = averaged(READ_ONCE(s->owing), 0, age_of(s, now));
 
 	if (__sync_val_compare_and_swap(&s->averaged_at, last, now) != last)
 		return false;
 	WRITE_ONCE(s->average, average);
-	debts += weight * (s64)(owing < most ? owing : most) >> (AVERAGE_SHIFT - SUM_SHIFT);
+	debts += weight * (s64)(owing < AVERAGE_NS ? owing : AVERAGE_NS) >> (AVERAGE_SHIFT - SUM_SHIFT);
 	WRITE_ONCE(s->owing, debts > 0 ? debts : 0);
 	return true;
 }
