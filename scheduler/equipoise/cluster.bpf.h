@@ -56,7 +56,7 @@ struct cluster {
 	/* Mutable: the idle CPUs, and the idle CPUs on fully idle cores, by their slots. */
 	u64 idle;
 	u64 idle_cores;
-	/* The time for which all CPUs have been busy, in ns; while they are, less the present time (full_time()). */
+	/* The time for which all CPUs have been busy, in ns, less the present time while they are (full_time()). */
 	u64 full;
 	/* The clock of the cluster's tasks. All tasks that are bound to a CPU are one entity on it. */
 	struct clock clock;
