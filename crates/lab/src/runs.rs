@@ -162,19 +162,22 @@ impl Measured {
         self.runs.len() == other.runs.len() && pairs.all(|(one, other)| one.is_same(other))
     }
 
-    /// The threads of the first run, by name, with their average CPU time and their longest wait in any run.
+    /// The threads of all runs, by name, in the order in which the runs have them, with their average CPU time and their
+    /// longest wait in any run.
     pub fn threads(&self) -> Vec<Threads> {
-        let mut threads = self
-            .runs
-            .first()
-            .map_or(Vec::new(), |run| run.threads.clone());
-        for threads in &mut threads {
-            let runs = self.runs.iter().flat_map(|run| &run.threads);
-            let own: Vec<&Threads> = runs.filter(|other| other.name == threads.name).collect();
-            let sum: u64 = own.iter().map(|own| own.cpu_ns).sum();
-            threads.cpu_ns = sum / self.runs.len() as u64;
-            let waits = own.iter().map(|own| own.longest_wait_ns);
-            threads.longest_wait_ns = waits.max().unwrap_or(0);
+        let mut places: HashMap<&str, usize> = HashMap::new();
+        let mut threads: Vec<Threads> = Vec::new();
+        for own in self.runs.iter().flat_map(|run| &run.threads) {
+            let place = *places.entry(&own.name).or_insert(threads.len());
+            if let Some(all) = threads.get_mut(place) {
+                all.cpu_ns += own.cpu_ns;
+                all.longest_wait_ns = all.longest_wait_ns.max(own.longest_wait_ns);
+            } else {
+                threads.push(own.clone());
+            }
+        }
+        for thread in &mut threads {
+            thread.cpu_ns /= self.runs.len() as u64;
         }
         threads
     }

@@ -15,6 +15,7 @@ pub(crate) use remarks::number_of_runs;
 use remarks::{
     cut_short, folded, ignored_groups, remarks, same_runs, says_something, two_modes, unmeasured,
 };
+use std::collections::{HashMap, HashSet};
 use workload::{Better, Goal};
 
 /// The smallest difference of the work done that is shown, in per cent.
@@ -220,46 +221,42 @@ fn distribution(entry: &Entry<'_>) -> Vec<Cell> {
 }
 
 fn threads(findings: &Results<'_>) -> Table {
-    let names = findings
+    let found: Vec<Vec<lab::Threads>> = findings.measured.iter().map(|it| it.threads()).collect();
+    let by_name: Vec<HashMap<&str, &lab::Threads>> = found
+        .iter()
+        .map(|threads| threads.iter().map(|it| (it.name.as_str(), it)).collect())
+        .collect();
+    let stalled: Vec<HashMap<String, u64>> = findings
         .measured
         .iter()
-        .flat_map(|measured| measured.threads());
-    let mut threads: Vec<String> = Vec::new();
-    for thread in names {
-        if !threads.contains(&thread.name) {
-            threads.push(thread.name);
+        .map(|it| {
+            it.stalled()
+                .into_iter()
+                .map(|(name, _, since)| (name, since))
+                .collect()
+        })
+        .collect();
+    let mut seen = HashSet::new();
+    let names = found.iter().flatten().map(|it| it.name.as_str());
+    let names = names.filter(|&name| seen.insert(name));
+    let ms = |ns: u64| Cell::from(number(ns as f64 / 1e6));
+    let mut rows = Vec::new();
+    for name in names {
+        for (index, &scheduler) in findings.schedulers.iter().enumerate() {
+            let of = |value: fn(&lab::Threads) -> u64| {
+                let found = by_name[index].get(name);
+                found.map_or("-".into(), |found| ms(value(found)))
+            };
+            let stalled = stalled[index].get(name);
+            rows.push(vec![
+                if index == 0 { name } else { "" }.into(),
+                scheduler.into(),
+                of(|thread| thread.cpu_ns),
+                of(|thread| thread.longest_wait_ns),
+                stalled.map_or("".into(), |&since| ms(since)),
+            ]);
         }
     }
-    let policies = || findings.schedulers.iter().zip(findings.measured);
-    let lines = threads.iter().flat_map(|name| {
-        policies()
-            .enumerate()
-            .map(move |(index, (&scheduler, measured))| {
-                let found = measured
-                    .threads()
-                    .into_iter()
-                    .find(|thread| thread.name == *name);
-                let stalled = measured
-                    .stalled()
-                    .into_iter()
-                    .find(|(thread, ..)| thread == name);
-                let of = |value: fn(&lab::Threads) -> f64| {
-                    found
-                        .as_ref()
-                        .map_or("-".into(), |it| Cell::from(number(value(it))))
-                };
-                let first = if index == 0 { name.as_str() } else { "" };
-                vec![
-                    first.into(),
-                    scheduler.into(),
-                    of(|thread| thread.cpu_ns as f64 / 1e6),
-                    of(|thread| thread.longest_wait_ns as f64 / 1e6),
-                    stalled.map_or("".into(), |(_, _, since)| {
-                        Cell::from(number(since as f64 / 1e6))
-                    }),
-                ]
-            })
-    });
     Table {
         title: "Threads".to_owned(),
         header: [
@@ -272,7 +269,7 @@ fn threads(findings: &Results<'_>) -> Table {
         .map(str::to_owned)
         .to_vec(),
         text_columns: 2,
-        rows: lines.collect(),
+        rows,
         ..Table::default()
     }
 }

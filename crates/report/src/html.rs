@@ -51,10 +51,10 @@ pub fn html(title: &str, pages: &[Page]) -> String {
     out
 }
 
-/// The verdict in a few words: the policies that are best for every goal or, if there are none, the first sentence.
+/// The verdict in a few words: the policies that are best for several goals or, if there are none, the first sentence.
 fn headline(page: &Page) -> Option<&str> {
     let mut lines = page.verdict.iter();
-    let whole = lines.find(|line| line.starts_with("Best for every goal"));
+    let whole = lines.find(|line| line.starts_with("Best for "));
     let line = whole.or(page.verdict.first())?;
     Some(
         line.split_once(". ")

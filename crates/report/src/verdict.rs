@@ -364,8 +364,8 @@ impl Words<'_> {
             .collect()
     }
 
-    /// A line that names the schedulers that are best for every goal, or says that there are none and names a
-    /// compromise if there is one; `None` unless more than one goal tells schedulers apart.
+    /// A line that names the schedulers that are best for all goals that tell schedulers apart, and these goals; or says
+    /// that there are none, and names a compromise if there is one. `None` unless there are several such goals.
     fn altogether(&self) -> Option<String> {
         if !self.verdict.is_of_several_goals() {
             return None;
@@ -377,7 +377,11 @@ impl Words<'_> {
                 "No policy is best for every goal; --goal judges by a single goal.".to_owned()
                     + &compromise.unwrap_or_default()
             }
-            false => format!("Best for every goal: {}.", self.list(&all)),
+            false => {
+                let goals = self.verdict.goals.iter().filter(|goal| goal.tells_apart());
+                let goals = goals.map(|goal| title(goal.goal).to_lowercase()).collect();
+                format!("Best for {}: {}.", and(goals), self.list(&all))
+            }
         })
     }
 

@@ -200,9 +200,9 @@ fn counted(of: &Explanation<'_>) -> Table {
         }));
     }
     Table {
-        title: "Decisions about these threads and their reasons, with the numbers of the first occurrence"
+        title: "Decisions about these threads by reason, with the first decision for each reason"
             .to_owned(),
-        header: ["thread", "times", "such as", "why"]
+        header: ["thread", "times", "the first", "why"]
             .map(str::to_owned)
             .to_vec(),
         text_columns: 4,

@@ -220,10 +220,10 @@ fn check_consistency(judged: &Judged) {
     }
     let overall = lines
         .iter()
-        .find_map(|line| line.strip_prefix("Best for every goal: "));
+        .find_map(|line| line.strip_prefix("Best for ")?.split_once(": "));
     for name in overall
         .into_iter()
-        .flat_map(|names| names.trim_end_matches('.').split(" and "))
+        .flat_map(|(_, names)| names.trim_end_matches('.').split(" and "))
     {
         for name in name.split(", ") {
             for goal in judged
@@ -471,6 +471,21 @@ fn busy_cpus_are_no_sign_of_equal_work() {
     let start = "This comparison cannot tell the policies apart: CPUs are busy for";
     assert_eq!(says(99.8), format!("{start} 100 % of the time."));
     assert!(says(50.0).starts_with(&format!("{start} 50 % of the time. A load that")));
+}
+
+#[test]
+fn threads_of_any_run_are_listed() {
+    let thread = |name: &str, cpu_ns, longest_wait_ns| lab::Threads {
+        name: name.to_owned(),
+        cpu_ns,
+        longest_wait_ns,
+    };
+    let table = vec![vec![vec![Some((1.0, 1)); 2]]];
+    let mut runs = runs(&table, &[]).remove(0);
+    runs[0].threads = vec![thread("a", 10, 3)];
+    runs[1].threads = vec![thread("b", 8, 1), thread("a", 20, 7)];
+    let threads = Measured { runs }.threads();
+    assert_eq!(threads, [thread("a", 15, 7), thread("b", 4, 1)]);
 }
 
 #[test]
