@@ -254,6 +254,8 @@ pub struct Row {
     /// The better direction.
     pub better: Better,
     pub(crate) published: BTreeMap<Stat, Vec<Option<Published>>>,
+    /// The columns to whose numbers the load's parameters were fitted.
+    pub(crate) fitted: Vec<String>,
     /// Whether the columns are changes.
     changes: bool,
 }

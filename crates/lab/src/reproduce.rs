@@ -224,13 +224,14 @@ impl Reproduction {
                     better: row.better,
                     published: published.map(|published| published.value),
                     fitted: published.is_some()
-                        && is_fitted(
-                            &self.experiment.name,
-                            &block.name,
-                            &row.name,
-                            &column.name,
-                            stat,
-                        ),
+                        && (row.fitted.contains(&column.name)
+                            || is_fitted(
+                                &self.experiment.name,
+                                &block.name,
+                                &row.name,
+                                &column.name,
+                                stat,
+                            )),
                     margin: published.map_or(0.0, |published| published.margin),
                     simulated: match stat {
                         Stat::Avg => simulated.map(|pooled| pooled.mean),

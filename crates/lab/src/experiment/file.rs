@@ -47,6 +47,7 @@
 //! unit = "s"
 //! published.avg = [41.16, 41.15, "-"] # one for each column of the block; "-" is not published
 //!                                     # also min, max, p95, p99, "p99.9", change
+//! # fitted = ["cfs"]                  # the columns whose numbers were used to choose the load's parameters
 //!
 //! [block.average]                     # a last row, the mean of the block's averages (optional)
 //! name = "avg"
@@ -160,6 +161,8 @@ struct RowFile {
     unit: Spanned<String>,
     #[serde(default)]
     published: BTreeMap<Stat, Spanned<Vec<Spanned<toml::Value>>>>,
+    #[serde(default)]
+    fitted: Vec<Spanned<String>>,
 }
 
 /// The file being read, for messages about it.
@@ -225,6 +228,16 @@ impl Reader<'_> {
         let block = |block: &BlockFile| -> Result<Block> {
             let shown = file.column.iter().zip(&shown);
             let shown = shown.filter(|(column, _)| column.is_of(block));
+            let names = shown
+                .clone()
+                .map(|(column, _)| column.name.get_ref().as_str());
+            let names: Vec<&str> = names.collect();
+            for fitted in block.row.iter().flat_map(|row| &row.fitted) {
+                if !names.contains(&fitted.get_ref().as_str()) {
+                    let expected = format!("expected {}", names.join(", "));
+                    return Err(self.bad(fitted.span(), "the block has no such column", &expected));
+                }
+            }
             let shown: Vec<Shown> = shown.map(|(_, shown)| *shown).collect();
             self.block(block, &file, &columns, &shown, stats)
         };
@@ -425,7 +438,9 @@ impl Reader<'_> {
             }
             published.insert(stat, self.cells(cells, columns, noise)?);
         }
+        let fitted = row.fitted.iter().map(|column| column.get_ref().clone());
         Ok(Row {
+            fitted: fitted.collect(),
             name: row.name.clone(),
             workload,
             described,

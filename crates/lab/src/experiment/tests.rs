@@ -1,4 +1,5 @@
 use super::*;
+use crate::Reproduction;
 use std::cell::Cell;
 
 /// Leaves out the columns of published schedulers.
@@ -154,6 +155,23 @@ fn a_column_whose_scheduler_cannot_be_run_is_left_out_with_its_numbers() {
         experiment.left_out,
         ["Column `lavd` is left out: no published scheduler here."]
     );
+}
+
+#[test]
+fn a_row_names_the_columns_to_which_its_load_was_fitted() {
+    let with = |names: &str| {
+        let fitted = format!("published.avg = [4, 5]\nfitted = [{names}]");
+        let text = PUBLISHED.replace("published.avg = [4, 5]", &fitted);
+        Experiment::parse("e.toml", &text, None, &without)
+    };
+    let experiment = with("\"ours\"").unwrap();
+    let reproduction = Reproduction::without_runs(experiment);
+    let cells = reproduction.cells();
+    let fitted: Vec<_> = cells.iter().filter(|cell| cell.fitted).collect();
+    assert_eq!(fitted.len(), 1);
+    assert_eq!((fitted[0].block, fitted[0].column), ("two cores", "ours"));
+    let error = with("\"lavd\"").err().unwrap();
+    assert_eq!(error.message(), "e.toml:32: the block has no such column");
 }
 
 #[test]
