@@ -72,11 +72,12 @@ pub fn read(line: &str) -> Result<Read<'_>, Wrong> {
 /// Reads a line between the events, or before them: ftrace's heading `#P:8`, the headings of `trace-cmd report`
 /// (`cpus=8`, `version = 6` and `CPU 1 is empty`), and the headings of Android's atrace.
 fn heading(line: &str) -> Option<Read<'_>> {
-    let cpus = match line.starts_with('#') {
-        true => line.rsplit_once("#P:").map(|(_, cpus)| cpus),
-        false => line.strip_prefix("cpus="),
-    };
-    if let Some(cpus) = cpus.and_then(|cpus| cpus.parse().ok()) {
+    // `num_online_cpus()` and `_SC_NPROCESSORS_CONF`.
+    let online = line.rsplit_once("#P:").filter(|_| line.starts_with('#'));
+    if let Some(online) = online.and_then(|(_, cpus)| cpus.parse().ok()) {
+        return Some(Read::Online(online));
+    }
+    if let Some(cpus) = line.strip_prefix("cpus=").and_then(|it| it.parse().ok()) {
         return Some(Read::Cpus(cpus));
     }
     let empty = line.to_ascii_lowercase();
