@@ -196,10 +196,15 @@ fn states_are_letters_or_bits() {
         ("0x402", State::Blocked),
         ("16", State::Dead),
         ("64", State::Dead),
+        ("0x1 (1)", State::Blocked),
+        ("0x10 (16)", State::Dead),
+        ("0x100 (256)", State::Runnable),
     ] {
         assert_eq!(state(text), Some(expected), "{text}");
     }
-    assert_eq!(state(" "), None);
+    for neither in [" ", "0xx", "?"] {
+        assert_eq!(state(neither), None, "{neither}");
+    }
 }
 
 #[test]
