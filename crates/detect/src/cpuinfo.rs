@@ -1,5 +1,5 @@
-//! `/proc/cpuinfo`, for copies of a machine's files that have no topology in sysfs. On x86 it has the package and
-//! the core of each CPU, and on Arm the kind of core.
+//! `/proc/cpuinfo`, for what sysfs lacks. On x86, LoongArch and MIPS it has the package and the core of each CPU, and on
+//! Arm the kind of core, which sysfs has only on arm64 since Linux 4.7.
 
 use crate::found::{Cpu, Found};
 use crate::kind::arm_name_of;
@@ -42,15 +42,34 @@ impl CpuInfo {
             };
             let entry: &mut Entry = entry;
             match key {
-                "physical id" => entry.package = value.parse().ok(),
-                "core id" => entry.core = value.parse().ok(),
+                "physical id" | "package" => entry.package = value.parse().ok(),
+                "core id" | "core" => entry.core = value.parse().ok(),
                 "CPU implementer" => entry.implementer = Some(value.to_owned()),
                 "CPU part" => entry.part = Some(value.to_owned()),
-                "model name" => entry.model = Some(value.to_owned()),
+                "model name" | "Model Name" => entry.model = Some(value.to_owned()),
                 _ => {}
             }
         }
+        // Before Linux 3.8 (arm) and 3.19 (arm64), the file has the kind of core once, after the last CPU.
+        let kinds = cpus.values().filter(|it| it.part.is_some()).count();
+        let last = cpus.values().next_back().filter(|_| kinds == 1);
+        if let Some((implementer, part)) = last.map(|it| (it.implementer.clone(), it.part.clone()))
+            && part.is_some()
+        {
+            for entry in cpus.values_mut() {
+                (entry.implementer, entry.part) = (implementer.clone(), part.clone());
+            }
+        }
         CpuInfo(cpus)
+    }
+
+    /// Sets the kinds of cores that `found` lacks.
+    pub fn add_kinds(&self, found: &mut Found) {
+        for (number, cpu) in &mut found.cpus {
+            let own = self.0.get(number);
+            let name = || arm_name_of(own?.implementer.as_ref()?, own?.part.as_ref()?);
+            cpu.kind = cpu.kind.take().or_else(name);
+        }
     }
 
     pub fn online(&self) -> CpuMask {
@@ -92,17 +111,19 @@ impl CpuInfo {
             source: "/proc/cpuinfo".to_owned(),
             ..Found::default()
         };
-        for (&number, entry) in &self.0 {
-            let siblings = CpuMask::one(number);
-            let numbers = entry.implementer.as_ref().zip(entry.part.as_ref());
-            found.cpus.insert(
-                number,
-                Cpu {
-                    siblings,
-                    kind: numbers.and_then(|(implementer, part)| arm_name_of(implementer, part)),
-                    ..Cpu::default()
-                },
-            );
+        for &number in self.0.keys() {
+            let cpu = Cpu {
+                siblings: CpuMask::one(number),
+                ..Cpu::default()
+            };
+            found.cpus.insert(number, cpu);
+        }
+        self.add_kinds(&mut found);
+        let says = |entry: &Entry| entry.core.is_some() || entry.part.is_some();
+        if !self.0.values().any(says) {
+            let message =
+                "cpuinfo has neither cores nor kinds of cores, so each CPU counts as a core";
+            found.warnings.push(message.to_owned());
         }
         let highest = self.online().iter().max().unwrap_or(0);
         found.offline = CpuMask::first_n(highest + 1).without(&self.online());

@@ -105,10 +105,12 @@ fn of_folder(root: &Path) -> Result<Found, String> {
     let has_topology = online
         .iter()
         .any(|cpu| all.0.join(format!("cpu{cpu}/topology")).is_dir());
+    let info = cpuinfo(&root);
     match has_topology {
         true => packages(&all, &mut found, &online),
-        false => cpuinfo(&root).add_topology(&mut found),
+        false => info.add_topology(&mut found),
     }
+    info.add_kinds(&mut found);
     found.tidy();
     Ok(found)
 }

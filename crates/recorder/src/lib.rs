@@ -191,7 +191,8 @@ impl Recorder {
 
     /// Waits until the process of `end` has ended or a buffer is half full, for at most `time`.
     pub fn wait(&self, end: Option<&OwnedFd>, time: Duration) -> io::Result<Seen> {
-        let buffers = self.buffers.iter().map(|it| &it.buffer.pipe);
+        let buffers = self.buffers.iter().map(|it| &it.buffer);
+        let buffers = buffers.filter(|it| it.is_there).map(|it| &it.pipe);
         waited(buffers.map(|it| PollFd::new(it, PollFlags::IN)), end, time)
     }
 

@@ -240,10 +240,15 @@ impl Instance {
                 .read(true)
                 .custom_flags(libc::O_NONBLOCK)
                 .open(&path);
+            let mut pipe = pipe.map_err(|it| named(&path, &it))?;
+            let mut page = vec![0; self.page];
+            // The instance does not record yet, so this read takes no event.
+            let is_there = !pipe.read(&mut page).is_err_and(|it| lacks_buffer(&it));
             buffers.push(Buffer {
                 cpu,
-                page: vec![0; self.page],
-                pipe: pipe.map_err(|it| named(&path, &it))?,
+                pipe,
+                is_there,
+                page,
             });
         }
         buffers.sort_by_key(|buffer| buffer.cpu);
@@ -349,7 +354,16 @@ fn named(path: &Path, error: &io::Error) -> io::Error {
 pub struct Buffer {
     pub cpu: usize,
     pub pipe: File,
+    /// Did the kernel have a buffer for the CPU at the beginning? poll(2) of the pipe of a CPU without a buffer returns
+    /// at once.
+    pub is_there: bool,
     page: Vec<u8>,
+}
+
+/// Does `error` say that the kernel has no buffer for a CPU? A tracing instance has a folder for each possible CPU, but
+/// buffers only for the CPUs that have been online since the instance was made.
+fn lacks_buffer(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ENODEV)
 }
 
 impl Buffer {
@@ -372,7 +386,9 @@ impl Buffer {
                         return Ok(pages);
                     }
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(pages),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock || lacks_buffer(&error) => {
+                    return Ok(pages);
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }

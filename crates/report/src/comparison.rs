@@ -53,6 +53,7 @@ pub fn comparison(findings: &Findings<'_>, shown: Shown) -> Page {
         ),
         notes: std::iter::once(number)
             .chain(comparison.workload.notes())
+            .chain(comparison.workload.notes_on(&comparison.machine))
             .chain(cut_short(findings))
             .chain(unmeasured(findings))
             .chain(same_runs(findings))

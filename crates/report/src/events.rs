@@ -19,7 +19,12 @@ pub fn writer<'a>(
     machine: &Machine,
     spool: SpooledTempFile,
 ) -> Box<dyn Writer + 'a> {
-    let format = kind.format(out, machine.cpus.len(), spool);
+    // ftrace's text has the number of online CPUs.
+    let cpus = match kind {
+        Kind::Text => machine.all_cpus().count(),
+        _ => machine.cpus.len(),
+    };
+    let format = kind.format(out, cpus, spool);
     Box::new(Linux::new(machine, format))
 }
 

@@ -48,8 +48,10 @@ pub enum Read<'a> {
     Event(Line<'a>),
     /// This number of events was lost here.
     Lost(u64),
-    /// The recorded machine has this number of CPUs.
+    /// The recorded machine is configured for this number of CPUs, of which some may be offline or missing.
     Cpus(usize),
+    /// This number of CPUs was online.
+    Online(usize),
     /// A comment, a heading, or an event of no interest.
     Nothing,
 }

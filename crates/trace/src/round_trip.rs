@@ -135,7 +135,7 @@ proptest! {
             read::each("t", &bytes[..], &mut |read| {
                 match read {
                     Read::Event(line) if line.event != Tracepoint::Other => got.push(format!("{line:?}")),
-                    Read::Cpus(cpus) => assert_eq!(cpus, CPUS),
+                    Read::Cpus(cpus) | Read::Online(cpus) => assert_eq!(cpus, CPUS),
                     Read::Lost(_) => return Err("lost".to_owned()),
                     Read::Event(_) | Read::Nothing => {}
                 }

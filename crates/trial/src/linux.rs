@@ -74,7 +74,10 @@ impl Linux {
         let loads = schedulers.iter().any(|it| it.loader.is_some());
         check(&sched_ext(), loads, rustix::process::geteuid().is_root())?;
         let cannot = |what: &str, error: io::Error| {
-            let expected = "expected root privileges on this computer";
+            let expected = match error.kind() {
+                io::ErrorKind::PermissionDenied => "expected root privileges on this computer",
+                _ => "expected a kernel with control groups and tracefs",
+            };
             Box::new(BadInput::whole(format!("cannot {what}: {error}"), expected))
         };
         let guard = Guard::new(loads).map_err(|it| cannot("make a control group", it))?;

@@ -94,6 +94,11 @@ pub trait Workload: Send + Sync {
     fn notes(&self) -> Vec<String> {
         self.inner().map_or_else(Vec::new, |inner| inner.notes())
     }
+    /// Sentences about bindings of threads to CPUs that do not hold on `machine`.
+    fn notes_on(&self, machine: &Machine) -> Vec<String> {
+        self.inner()
+            .map_or_else(Vec::new, |inner| inner.notes_on(machine))
+    }
     /// The recording to replay, if any.
     fn recording(&self) -> Option<&recording::Recording> {
         self.inner()?.recording()

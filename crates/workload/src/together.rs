@@ -87,6 +87,11 @@ impl Workload for Together {
         self.parts.iter().flat_map(|part| part.notes()).collect()
     }
 
+    fn notes_on(&self, machine: &Machine) -> Vec<String> {
+        let parts = self.parts.iter();
+        parts.flat_map(|part| part.notes_on(machine)).collect()
+    }
+
     fn cut_short(&self, machine: &Machine) -> Vec<MetricId> {
         let has_duration = |part: &dyn Workload| part.start(machine).duration_ns.is_some();
         let durations: Vec<bool> = self

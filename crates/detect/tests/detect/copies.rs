@@ -99,6 +99,52 @@ fn a_cpuinfo_of_arm_has_kinds() {
     );
 }
 
+/// Before Linux 3.19, arm64 had the kind of core once, after the last CPU.
+#[test]
+fn a_kind_of_core_after_the_last_cpu_is_that_of_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("cpuinfo");
+    let kind = "Features\t: fp\nCPU implementer\t: 0x41\nCPU part\t: 0xd03\n";
+    for between in ["", "BogoMIPS\t: 38.40\n\n"] {
+        let cpu = |cpu: usize| format!("processor\t: {cpu}\n{between}");
+        let cpus: String = (0..4).map(cpu).collect();
+        std::fs::write(&file, format!("Processor\t: AArch64\n{cpus}{kind}")).unwrap();
+        let (found, _) = machine(detect::sysfs(&file).unwrap());
+        assert_eq!(kinds(&found), ["cortex-a53 1024: 0-3"]);
+    }
+    let power: String = (0..4)
+        .map(|cpu| format!("processor\t: {cpu}\ncpu\t: POWER9\n\n"))
+        .collect();
+    std::fs::write(&file, power).unwrap();
+    let (_, warnings) = machine(detect::sysfs(&file).unwrap());
+    assert!(
+        warnings[0].contains("neither cores nor kinds"),
+        "{warnings:?}"
+    );
+}
+
+/// 32-bit Arm has no MIDR in sysfs.
+#[test]
+fn a_cpuinfo_beside_a_sysfs_has_kinds() {
+    let folder = tempfile::tempdir().unwrap();
+    let entry = |cpu: usize| {
+        let topology = format!("sys/devices/system/cpu/cpu{cpu}/topology");
+        let topology = folder.path().join(topology);
+        std::fs::create_dir_all(&topology).unwrap();
+        std::fs::write(topology.join("core_id"), cpu.to_string()).unwrap();
+        let part = if cpu < 2 { "0xd03" } else { "0xd09" };
+        format!("processor\t: {cpu}\nCPU implementer\t: 0x41\nCPU part\t: {part}\n\n")
+    };
+    let text: String = (0..4).map(entry).collect();
+    std::fs::create_dir(folder.path().join("proc")).unwrap();
+    std::fs::write(folder.path().join("proc/cpuinfo"), text).unwrap();
+    let (found, _) = machine(detect::sysfs(folder.path()).unwrap());
+    assert_eq!(
+        kinds(&found),
+        ["cortex-a53 1024: 0-1", "cortex-a73 1024: 2-3"]
+    );
+}
+
 #[test]
 fn links_out_of_an_archive_are_not_followed() {
     let folder = tempfile::tempdir().unwrap();

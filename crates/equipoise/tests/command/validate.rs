@@ -32,10 +32,15 @@ fn a_recording_of_another_machine_is_not_judged() {
         let trace = trace.to_str().unwrap();
         let args = words("compare -m smp-8 -w mixed:duration=1 -p eevdf --runs 1");
         stdout(&[&args[..], &["--exact", "--trace", trace]].concat());
-        for (machine, cpus) in [("smp-2", 2), ("smp-2x8", 16)] {
+        // A trace.dat may be of a machine that is configured for more CPUs than it has.
+        let on_2 = match name {
+            "t.dat" => "the trace has an event on CPU",
+            _ => "recorded on 8 CPUs",
+        };
+        for (machine, reason, cpus) in [("smp-2", on_2, 2), ("smp-2x8", "recorded on 8 CPUs", 16)] {
             let says = run_badly(&["validate", "-m", machine, trace]);
             assert!(
-                says.contains("recorded on 8 CPUs") && says.contains(&format!("has {cpus}")),
+                says.contains(reason) && says.contains(&format!("has {cpus}")),
                 "{says}"
             );
         }

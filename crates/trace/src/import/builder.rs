@@ -127,14 +127,14 @@ impl<'a> Builder<'a> {
         self.summary.lost = self.summary.lost.saturating_add(count);
     }
 
-    /// Returns an error if the machine is known and does not have `cpus` CPUs, as the recorded machine does.
-    pub fn recorded_on(&self, cpus: usize) -> Result<(), String> {
+    /// Returns an error if the machine is known and does not fit a trace that was recorded on `cpus` CPUs.
+    pub fn recorded_on(&self, cpus: usize, fits: impl Fn(&Machine) -> bool) -> Result<(), String> {
         match self.machine {
-            Some(machine) if machine.cpus.len() != cpus => Err(format!(
+            Some(machine) if !fits(machine) => Err(format!(
                 "the trace was recorded on {}, but machine `{}` has {}",
                 counted(cpus, "CPU", "CPUs"),
                 machine.name,
-                counted(machine.cpus.len(), "CPU", "CPUs")
+                counted(machine.all_cpus().count(), "CPU", "CPUs")
             )),
             _ => Ok(()),
         }

@@ -127,7 +127,10 @@ fn build(
             builder.lost(lost);
             Ok(())
         }
-        Read::Cpus(cpus) => builder.recorded_on(cpus),
+        Read::Cpus(cpus) => builder.recorded_on(cpus, |machine| cpus >= machine.cpus.len()),
+        Read::Online(cpus) => {
+            builder.recorded_on(cpus, |machine| cpus == machine.all_cpus().count())
+        }
         Read::Nothing => Ok(()),
     })?;
     builder.finish().map_err(|no_load| {

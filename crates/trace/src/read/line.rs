@@ -72,11 +72,12 @@ pub fn read(line: &str) -> Result<Read<'_>, Wrong> {
 /// Reads a line between the events, or before them: ftrace's heading `#P:8`, the headings of `trace-cmd report`
 /// (`cpus=8`, `version = 6` and `CPU 1 is empty`), and the headings of Android's atrace.
 fn heading(line: &str) -> Option<Read<'_>> {
-    let cpus = match line.starts_with('#') {
-        true => line.rsplit_once("#P:").map(|(_, cpus)| cpus),
-        false => line.strip_prefix("cpus="),
-    };
-    if let Some(cpus) = cpus.and_then(|cpus| cpus.parse().ok()) {
+    // `num_online_cpus()` and `_SC_NPROCESSORS_CONF`.
+    let online = line.rsplit_once("#P:").filter(|_| line.starts_with('#'));
+    if let Some(online) = online.and_then(|(_, cpus)| cpus.parse().ok()) {
+        return Some(Read::Online(online));
+    }
+    if let Some(cpus) = line.strip_prefix("cpus=").and_then(|it| it.parse().ok()) {
         return Some(Read::Cpus(cpus));
     }
     let empty = line.to_ascii_lowercase();
@@ -342,22 +343,24 @@ impl<'a> Fields<'a> for Text<'a> {
     }
 
     fn int(&self, index: usize) -> Option<i64> {
-        let text = self.0[index];
-        if let Some(hex) = text.strip_prefix("0x") {
-            let digits = hex.bytes().take_while(u8::is_ascii_hexdigit).count();
-            let number = u64::from_str_radix(&hex[..digits], 16).ok()?;
-            return Some(number.cast_signed());
-        }
-        let digits = text
-            .bytes()
-            .take_while(|byte| byte.is_ascii_digit() || *byte == b'-')
-            .count();
-        text[..digits].parse().ok()
+        number(self.0[index])
     }
 
     fn state(&self, index: usize) -> Option<State> {
         state(self.0[index])
     }
+}
+
+/// The number at the beginning of `text`. ftrace's option `fields` prints `0x78 (120)`.
+fn number(text: &str) -> Option<i64> {
+    if let Some(hex) = text.strip_prefix("0x") {
+        let digits = hex.bytes().take_while(u8::is_ascii_hexdigit).count();
+        let number = u64::from_str_radix(&hex[..digits], 16).ok()?;
+        return Some(number.cast_signed());
+    }
+    let is_digit = |byte: &u8| byte.is_ascii_digit() || *byte == b'-';
+    let digits = text.bytes().take_while(is_digit).count();
+    text[..digits].parse().ok()
 }
 
 /// Reads the short form of a switch: `my task:17 [120] S ==> swapper/1:0 [120]`.
@@ -383,23 +386,20 @@ fn short_wakeup(stage: Stage, fields: &str) -> Option<Tracepoint<'_>> {
 
 /// `EXIT_DEAD`, `EXIT_ZOMBIE`, and `TASK_DEAD` of kernels before 4.14. In later kernels, only parked kernel threads
 /// have 0x40.
-const DEAD_BITS: u64 = 0x10 | 0x20 | 0x40;
+const DEAD_BITS: i64 = 0x10 | 0x20 | 0x40;
 /// The bits of a task that does not run. A preempted task has a higher state.
-const STATE_BITS: u64 = 0xff;
+const STATE_BITS: i64 = 0xff;
 
 /// The state in letters, such as `S` or `R+`, or in bits. `x` is `TASK_DEAD` of kernels before 4.14.
 fn state(text: &str) -> Option<State> {
     let text = text.trim();
-    let bits = match text.strip_prefix("0x") {
-        Some(hex) => u64::from_str_radix(hex, 16),
-        None => text.parse(),
-    };
-    Some(match (bits, text.as_bytes().first()?) {
-        (Ok(bits), _) if bits & DEAD_BITS != 0 => State::Dead,
-        (Ok(bits), _) if bits & STATE_BITS != 0 => State::Blocked,
-        (Ok(_), _) | (Err(_), b'R') => State::Runnable,
-        (Err(_), _) if text.contains(['X', 'Z', 'x']) => State::Dead,
-        (Err(_), _) => State::Blocked,
+    Some(match (number(text), text.as_bytes().first()?) {
+        (Some(bits), _) if bits & DEAD_BITS != 0 => State::Dead,
+        (Some(bits), _) if bits & STATE_BITS != 0 => State::Blocked,
+        (Some(_), _) | (None, b'R') => State::Runnable,
+        (None, letter) if !letter.is_ascii_alphabetic() => return None,
+        (None, _) if text.contains(['X', 'Z', 'x']) => State::Dead,
+        (None, _) => State::Blocked,
     })
 }
 

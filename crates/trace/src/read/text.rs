@@ -90,7 +90,7 @@ impl Lines<'_> {
                     now = event.at;
                     self.order(event.cpu, now, number)?;
                 }
-                Read::Lost(_) | Read::Cpus(_) => {}
+                Read::Lost(_) | Read::Cpus(_) | Read::Online(_) => {}
             }
             self.keep(now, number, text.trim_end())?;
         }

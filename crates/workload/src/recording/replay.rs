@@ -158,6 +158,30 @@ impl Workload for Replay {
         Some(&self.plan.recording)
     }
 
+    fn notes_on(&self, machine: &Machine) -> Vec<String> {
+        let all = machine.all_cpus();
+        let threads = self.plan.recording.threads.iter();
+        let sets = threads.flat_map(|thread| &thread.steps);
+        let sets = sets.filter_map(|step| match *step {
+            Step::Cpus(Some(mask)) => Some(cpus_of(mask)),
+            _ => None,
+        });
+        let lost = sets.filter(|cpus| !cpus.intersects(&all));
+        let lost = lost.reduce(|lost, cpus| lost.or(&cpus));
+        lost.map(|lost| {
+            let cpus = match lost.is_empty() {
+                true => "CPUs beyond the first 64".to_owned(),
+                false => format!("CPUs {lost}, none of which {} has online", machine.name),
+            };
+            format!(
+                "In `{}`, threads were bound to {cpus}. Here they may use all CPUs.",
+                self.name
+            )
+        })
+        .into_iter()
+        .collect()
+    }
+
     fn start(&self, machine: &Machine) -> Start {
         let threads = 0..self.plan.recording.threads.len();
         let first = threads.clone().filter(|&thread| !self.plan.forked[thread]);
@@ -166,7 +190,7 @@ impl Workload for Replay {
         let streams = streams.map(|&capacity| StreamKind::Pipe.holding(capacity));
         Start {
             tasks: first
-                .map(|thread| Running::spec(&self.plan, thread, machine.cpus.len()))
+                .map(|thread| Running::spec(&self.plan, thread, machine.all_cpus()))
                 .collect(),
             mutexes: self.plan.recording.mutexes as usize,
             // The streams for the wakeups of each thread come first, then the streams of the recording.
@@ -206,11 +230,17 @@ struct Running {
     since: u64,
     /// The thread's work of the current period.
     job: Option<Job>,
-    cpus: usize,
+    /// The machine's online CPUs.
+    all: CpuMask,
+}
+
+/// The CPUs of a mask of the first 64.
+fn cpus_of(mask: u64) -> CpuMask {
+    (0..64).filter(|cpu| mask & 1 << cpu != 0).collect()
 }
 
 impl Running {
-    fn spec(plan: &Arc<Plan>, thread: usize, cpus: usize) -> TaskSpec {
+    fn spec(plan: &Arc<Plan>, thread: usize, all: CpuMask) -> TaskSpec {
         let of = &plan.recording.threads[thread];
         let program = Running {
             plan: Arc::clone(plan),
@@ -219,7 +249,7 @@ impl Running {
             doing: None,
             since: 0,
             job: None,
-            cpus,
+            all,
         };
         TaskSpec {
             policy: plan.policy(thread, 0),
@@ -349,18 +379,14 @@ impl Program for Running {
             Some(Step::Lock(mutex)) => Op::Lock(mutex),
             Some(Step::Unlock(mutex)) => Op::Unlock(mutex),
             Some(Step::Cpus(mask)) => {
-                let all = CpuMask::first_n(self.cpus);
-                let some = mask.map(|mask| {
-                    let cpus = (0..self.cpus.min(64)).filter(|cpu| mask & 1 << cpu != 0);
-                    cpus.collect::<CpuMask>()
-                });
-                // Another machine may have none of these CPUs.
+                let some = mask.map(|mask| cpus_of(mask).and(&self.all));
+                // Another machine may have none of these CPUs, as `notes_on()` says.
                 let some = some.filter(|some| !some.is_empty());
-                Op::SetAffinity(Box::new(some.unwrap_or(all)))
+                Op::SetAffinity(Box::new(some.unwrap_or(self.all)))
             }
             Some(Step::Slice(ns)) => Op::SetPolicy(plan.policy(self.thread, ns)),
             Some(Step::Fork(child)) => Op::Fork {
-                child: Box::new(Running::spec(plan, child, self.cpus)),
+                child: Box::new(Running::spec(plan, child, self.all)),
                 work: 0,
             },
             Some(Step::Release) => unreachable!("each release is a part of the step before it"),

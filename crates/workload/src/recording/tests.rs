@@ -1,7 +1,7 @@
 use super::replay::{BY_NAME, MAKESPAN};
 use super::*;
 use crate::fake::Kernel;
-use crate::{SchedPolicy, Workload};
+use crate::{Env, Op, SchedPolicy, Workload};
 
 const MS: u64 = 1_000_000;
 
@@ -78,6 +78,34 @@ fn all_cpus_are_no_mask() {
     assert_eq!(step(r#"{"cpus": null}"#), anywhere);
     assert_eq!(step(r#"{"cpus": 18446744073709551615}"#), anywhere);
     assert_eq!(step(r#"{"cpus": 2}"#), Step::Cpus(Some(2)));
+}
+
+/// A recording may be replayed on a machine that lacks its CPUs, or whose CPUs are offline.
+#[test]
+fn a_binding_that_the_machine_cannot_keep_is_noted() {
+    let mut machine = crate::fake::machine(4);
+    machine.offline = machine::CpuMask::one(2);
+    let run = |mask: u64| {
+        let mut recording = recording();
+        recording.threads = vec![thread("a", &[Step::Cpus(Some(mask))])];
+        let replay = Replay::new("r", recording);
+        let mut task = replay.start(&machine).tasks.remove(0);
+        let mut env = Env::new(Vec::new(), 1, &[]);
+        let Op::SetAffinity(cpus) = task.program.next(&mut env) else {
+            panic!("no affinity")
+        };
+        (cpus.to_string(), replay.notes_on(&machine))
+    };
+    assert_eq!(run(0b1100), ("3".to_owned(), vec![]));
+    for (mask, names) in [
+        (1 << 6, "CPUs 6, none of which fake has online"),
+        (1 << 2, "CPUs 2, none"),
+        (0, "CPUs beyond the first 64"),
+    ] {
+        let (cpus, notes) = run(mask);
+        assert_eq!(cpus, "0-1,3");
+        assert!(notes[0].contains(names), "{notes:?}");
+    }
 }
 
 /// A job of 2 ms is released every 5 ms, and a sleep within the job does not begin another one. One job computes for 7

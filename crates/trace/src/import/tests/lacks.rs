@@ -96,6 +96,28 @@ fn events_that_ftrace_has_overwritten_are_lost() {
     assert_eq!(b.unwrap().steps, [Sleep(900_000_000), Run(100_000)]);
 }
 
+/// ftrace's text has the number of online CPUs, and trace-cmd's heading has the configured number.
+#[test]
+fn an_offline_cpu_is_one_of_the_machine() {
+    let six = Machine::parse(
+        "six.toml",
+        "name = \"six\"\noffline = \"2-3\"\n[core.any]\n[[package]]\n[[package.cluster]]\ncore = \"any\"\ncpus = \"0-1,4-5\"\n",
+    )
+    .unwrap();
+    let import = |heading: &str| {
+        let text = heading.to_owned() + "\n" + &story();
+        import("t.txt", text.as_bytes(), Some(&six)).map(drop)
+    };
+    for heading in ["# #P:4", "cpus=6", "cpus=8"] {
+        import(heading).unwrap();
+    }
+    for heading in ["# #P:6", "# #P:2", "cpus=4"] {
+        let error = import(heading).unwrap_err();
+        let message = error.message();
+        assert!(message.contains("machine `six` has 4 CPUs"), "{message}");
+    }
+}
+
 #[test]
 fn impossible_cpus_are_refused() {
     for cpu in [4096, 2_147_483_647_u32, u32::MAX] {

@@ -127,7 +127,7 @@ fn irrelevant_lines_are_skipped() {
     for line in ["", "# tracer: nop", "CPU 1 is empty", "version = 7"] {
         assert_eq!(read(line), Ok(Read::Nothing), "{line}");
     }
-    assert_eq!(read("#          #P:8"), Ok(Read::Cpus(8)));
+    assert_eq!(read("#          #P:8"), Ok(Read::Online(8)));
     assert_eq!(read("cpus=2"), Ok(Read::Cpus(2)));
     assert_eq!(read("CPU:2 [LOST 12 EVENTS]"), Ok(Read::Lost(12)));
     assert_eq!(read("CPU:2 [7 EVENTS DROPPED]"), Ok(Read::Lost(7)));
@@ -196,10 +196,15 @@ fn states_are_letters_or_bits() {
         ("0x402", State::Blocked),
         ("16", State::Dead),
         ("64", State::Dead),
+        ("0x1 (1)", State::Blocked),
+        ("0x10 (16)", State::Dead),
+        ("0x100 (256)", State::Runnable),
     ] {
         assert_eq!(state(text), Some(expected), "{text}");
     }
-    assert_eq!(state(" "), None);
+    for neither in [" ", "0xx", "?"] {
+        assert_eq!(state(neither), None, "{neither}");
+    }
 }
 
 #[test]
