@@ -77,6 +77,9 @@ pub struct Outcome {
     pub removed: Vec<Removed>,
     /// The reasons why blocks were repeated.
     pub repeated: Vec<String>,
+    /// The largest [`Turn::work_ns`] of the dropped block.
+    #[serde(default)]
+    pub dropped_ns: u64,
     /// The reason why the trial ended before its last block.
     pub ended: Option<Fault>,
 }
@@ -109,6 +112,8 @@ pub fn run(kernel: &mut dyn Kernel, plan: &Plan, told: &mut dyn FnMut(&Outcome))
             break;
         }
         if !std::mem::replace(&mut is_warm, true) {
+            let work = block.iter().map(Turn::work_ns);
+            trial.outcome.dropped_ns = work.max().unwrap_or(0);
             trial.kernel.is_warm();
             continue;
         }
