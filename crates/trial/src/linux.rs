@@ -1,6 +1,7 @@
 //! The real machine: Linux with sched_ext, its loaders, and the load.
 
 mod callbacks;
+mod kmsg;
 mod load;
 pub(crate) mod loader;
 mod record;
@@ -256,7 +257,9 @@ impl Kernel for Linux {
             let began = Instant::now();
             loop {
                 self.check()?;
-                let Some(loader) = &self.loader else { break };
+                let Some(loader) = &mut self.loader else {
+                    break;
+                };
                 if loader.is_loaded() {
                     break;
                 }
@@ -264,7 +267,7 @@ impl Kernel for Linux {
                     let seconds = self.options.load_limit.as_secs();
                     return Err(Fault::Scheduler(format!(
                         "it was not loaded after {seconds} s{}",
-                        loader.said.last()
+                        loader.why()
                     )));
                 }
                 sleep(Duration::from_millis(5));
