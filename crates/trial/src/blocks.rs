@@ -85,7 +85,7 @@ pub struct Outcome {
 }
 
 /// Runs the trial, and returns the complete blocks. Afterwards, the kernel's own scheduler runs, unless another one
-/// could not be unloaded. `told` is called with the results so far after each block that counts.
+/// could not be unloaded. `told` is called with the results so far after the dropped block and after each block that counts.
 pub fn run(kernel: &mut dyn Kernel, plan: &Plan, told: &mut dyn FnMut(&Outcome)) -> Outcome {
     let mut trial = Trial {
         outcome: Outcome {
@@ -115,6 +115,7 @@ pub fn run(kernel: &mut dyn Kernel, plan: &Plan, told: &mut dyn FnMut(&Outcome))
             let work = block.iter().map(Turn::work_ns);
             trial.outcome.dropped_ns = work.max().unwrap_or(0);
             trial.kernel.is_warm();
+            told(&trial.outcome);
             continue;
         }
         if let Some(why) = trial.kernel.disturbance()
