@@ -160,25 +160,34 @@ fn list(
     output::show(output, what, page)
 }
 
-/// Shows a row for each file if all are well-formed. The first file that is not is the error.
+/// Shows a row for each file that is well-formed, and an error for each other file.
 fn check(
     kind: &str,
     files: &[PathBuf],
     output: &Output,
     read: impl Fn(&str) -> Result<String, Box<BadInput>>,
 ) -> Result<(), Error> {
-    let mut rows = Vec::new();
+    let (mut rows, mut errors) = (Vec::new(), Vec::new());
     for file in files {
         let file = file.to_string_lossy();
-        let found = read(&file).map_err(|error| other_kind(kind, &file).unwrap_or(error))?;
-        rows.push(vec![file.as_ref().into(), found.into()]);
+        match read(&file) {
+            Ok(found) => rows.push(vec![file.as_ref().into(), found.into()]),
+            Err(error) => errors.push(other_kind(kind, &file).unwrap_or(error)),
+        }
     }
     let page = Page {
         title: "well-formed".to_owned(),
         tables: vec![table("", &["file", "what"], rows)],
         ..Page::default()
     };
-    output::show(output, "check", page)
+    let last = errors.pop();
+    if last.is_none() || !page.tables[0].rows.is_empty() {
+        output::show(output, "check", page)?;
+    }
+    for error in errors {
+        Error::Input(error).report();
+    }
+    last.map_or(Ok(()), |error| Err(error.into()))
 }
 
 /// The error about a file that is not of this `kind`, but is a well-formed file of another kind.

@@ -203,7 +203,7 @@ its own. Ctrl-C ends it and writes the recording.")]
     #[command(after_help = "\
 Examples:
   # Compare the installed schedulers for a build
-  sudo equipoise trial -- make -j8
+  sudo equipoise trial -- sh -c 'make clean && make -j8'
 
   # Compare two of them, over more blocks
   sudo equipoise trial --scheduler equipoise \\
@@ -216,7 +216,8 @@ Examples:
   sudo equipoise trial --watch 20s --frames ~/mangohud
 
   # Show the simulator's predictions beside the measurements, and keep both
-  sudo equipoise trial --predict --bundle build.tar.zst -- make -j8
+  sudo equipoise trial --predict --bundle build.tar.zst \\
+      -- sh -c 'make clean && make -j8'
 
   # Show trials of several machines
   equipoise trial show *.tar.zst

@@ -7,6 +7,7 @@ use crate::import;
 use crate::interrupt::{self, STOP};
 use crate::output::{self, Staged};
 use crate::say;
+use ::trial::host::numbered;
 use machine::input::BadInput;
 use machine::{Machine, counted};
 use recorder::busy::{self, Watch};
@@ -15,6 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::iter;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::atomic::Ordering;
@@ -60,7 +62,11 @@ pub fn run(args: &Record) -> Result<(), Error> {
         Some(machine) => {
             recorder.write(&mut bytes).map_err(cannot)?;
             let name = args.output.display().to_string();
-            let imported = trace::import::import(&name, &bytes[..], Some(machine))?;
+            let imported = trace::import::import(&name, &bytes[..], Some(machine));
+            let imported = imported.or_else(|error| {
+                keep(&args.output, &bytes)?;
+                Err(Error::Input(error))
+            })?;
             import::say(&imported.summary);
             import::say_periods(&imported.recording);
             let text = import::text(&imported.recording)?;
@@ -86,6 +92,16 @@ pub fn run(args: &Record) -> Result<(), Error> {
         0 => Ok(()),
         _ => Err(Error::Command(status)),
     }
+}
+
+/// Writes the trace of a recording that is no workload to a new file beside `output`.
+fn keep(output: &Path, trace: &[u8]) -> Result<(), Error> {
+    let names = iter::once("dat".to_owned()).chain((2..).map(|nr| format!("{nr}.dat")));
+    let mut files = names.map(|it| output.with_extension(it));
+    let file = files.find(|it| !it.exists()).expect("some number is free");
+    fs::write(&file, trace).map_err(|error| Error::write(&file, &error))?;
+    say!("written: {}, the trace of the recording", file.display());
+    Ok(())
 }
 
 /// The machine for an output that is a workload; `None` for a trace. The name of the output decides.
@@ -133,13 +149,25 @@ fn say_calls(instance: &Instance) {
 }
 
 fn machine(args: &Record) -> Result<Machine, Error> {
-    match &args.machine {
-        Some(name) => Ok(Machine::find(name)?),
-        None => {
-            let found = crate::detect::this()?;
-            let file = found.machine_file("detected");
-            Ok(Machine::parse("detected.toml", &file.text)?)
-        }
+    let found = crate::detect::this()?.machine_file("detected");
+    let this = Machine::parse("detected.toml", &found.text)?;
+    let Some(name) = &args.machine else {
+        return Ok(this);
+    };
+    let machine = Machine::find(name)?;
+    let least = this.cpus.len();
+    // The machine may have CPUs that are offline here.
+    let most = numbered(Path::new("/sys/devices/system/cpu"), "cpu").len();
+    match (least..=most.max(least)).contains(&machine.cpus.len()) {
+        true => Ok(machine),
+        false => Err(bad(
+            format!(
+                "machine `{}` has {}, but this computer has {least}",
+                machine.name,
+                counted(machine.cpus.len(), "CPU", "CPUs")
+            ),
+            "expected the machine of this computer, which --output FILE.json without --machine detects",
+        )),
     }
 }
 
@@ -251,6 +279,19 @@ fn bad(message: String, expected: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_trace_that_is_no_workload_is_kept_in_a_new_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("x.json");
+        let read = |name: &str| fs::read(folder.path().join(name)).unwrap();
+        keep(&output, b"first").unwrap();
+        keep(&output, b"second").unwrap();
+        assert_eq!(
+            [read("x.dat"), read("x.2.dat")],
+            [b"first".to_vec(), b"second".to_vec()]
+        );
+    }
 
     #[test]
     fn a_killed_command_has_the_status_that_a_shell_reports() {

@@ -8,12 +8,13 @@ use crate::cli::{Output, Trial, TrialAction};
 use crate::error::Error;
 use crate::interrupt::{self, STOP};
 use crate::output::{self, Staged};
-use crate::progress::Progress;
 use crate::say;
 use ::trial::bundle::Bundle;
 use ::trial::linux::{Linux, Load, Options, SchedulerCosts};
 use ::trial::{About, Fault, Measured, Outcome, Plan, Scheduler};
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use lab::Results;
+use machine::counted;
 use machine::input::{self, BadInput};
 use recorder::busy::Watch;
 use report::{Page, Shown, Table};
@@ -21,7 +22,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The default number of blocks; [`MOST_ROUNDS`] is the default number with --until-decided.
 const ROUNDS: u32 = 10;
@@ -67,7 +68,7 @@ fn measure(args: &Trial, output: &Output) -> Result<(), Error> {
     if let (Some(predictor), Some(program)) = (&predictor, find("scx_equipoise")) {
         kernel.measure_costs(program, predictor.host_cpus);
     }
-    let outcome = blocks(&mut kernel, &plan);
+    let outcome = blocks(&mut kernel, &plan, args.watch);
     let about = About {
         load: name,
         machine: computer(),
@@ -177,9 +178,39 @@ fn options(args: &Trial, load: Load) -> Options {
     }
 }
 
-fn blocks(kernel: &mut Linux, plan: &Plan) -> Outcome {
-    let progress = Progress::new(plan.rounds as usize);
-    progress.watch(|watch| ::trial::run(kernel, plan, &mut |_| (watch.done)()))
+/// Runs the trial, and shows which block runs: as a bar or, if standard error is not a terminal, as a line for each.
+fn blocks(kernel: &mut Linux, plan: &Plan, watch: Option<Duration>) -> Outcome {
+    let count = plan.rounds + 1;
+    let most = if plan.until_decided { "at most " } else { "" };
+    let turns = plan.schedulers.len() as u32;
+    let about = watch.map(|time| {
+        let all = HumanDuration(time * turns * count);
+        format!(" of {} s: {most}about {all}", time.as_secs_f64())
+    });
+    let turns = counted(turns as usize, "turn", "turns");
+    let about = about.unwrap_or_default();
+    say!("{most}{count} blocks, the first of which is dropped, of {turns}{about}");
+    let bar = ProgressBar::new(count.into());
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {msg}") {
+        bar.set_style(style);
+    }
+    let began = Instant::now();
+    let next = |done: u32| {
+        let mut says = format!("block {} of {most}{count}", done + 1);
+        if done > 0 && !plan.until_decided {
+            let left = began.elapsed() * (count - done) / done;
+            says += &format!(", about {} left", HumanDuration(left));
+        }
+        if bar.is_hidden() && done < count {
+            say!("{says}");
+        }
+        bar.set_position(done.into());
+        bar.set_message(says);
+    };
+    next(0);
+    let outcome = ::trial::run(kernel, plan, &mut |it| next(it.blocks.len() as u32 + 1));
+    bar.finish_and_clear();
+    outcome
 }
 
 /// Measures the policy `best` beside the policy that it extends, in a trial like that of `plan`, and adds the results
@@ -199,7 +230,7 @@ fn beside_defaults(
     };
     let (load, _) = load(args, find)?;
     let mut kernel = Linux::new(options(args, load), &plan.schedulers, &STOP)?;
-    let outcome = blocks(&mut kernel, &plan);
+    let outcome = blocks(&mut kernel, &plan, args.watch);
     drop(kernel);
     let shown = Shown {
         goal: args.goal.map(Into::into),

@@ -77,12 +77,15 @@ pub struct Outcome {
     pub removed: Vec<Removed>,
     /// The reasons why blocks were repeated.
     pub repeated: Vec<String>,
+    /// The largest [`Turn::work_ns`] of the dropped block.
+    #[serde(default)]
+    pub dropped_ns: u64,
     /// The reason why the trial ended before its last block.
     pub ended: Option<Fault>,
 }
 
 /// Runs the trial, and returns the complete blocks. Afterwards, the kernel's own scheduler runs, unless another one
-/// could not be unloaded. `told` is called with the results so far after each block that counts.
+/// could not be unloaded. `told` is called with the results so far after the dropped block and after each block that counts.
 pub fn run(kernel: &mut dyn Kernel, plan: &Plan, told: &mut dyn FnMut(&Outcome)) -> Outcome {
     let mut trial = Trial {
         outcome: Outcome {
@@ -109,7 +112,10 @@ pub fn run(kernel: &mut dyn Kernel, plan: &Plan, told: &mut dyn FnMut(&Outcome))
             break;
         }
         if !std::mem::replace(&mut is_warm, true) {
+            let work = block.iter().map(Turn::work_ns);
+            trial.outcome.dropped_ns = work.max().unwrap_or(0);
             trial.kernel.is_warm();
+            told(&trial.outcome);
             continue;
         }
         if let Some(why) = trial.kernel.disturbance()

@@ -7,6 +7,8 @@
 use crate::{About, Fault, Outcome, Plan};
 use machine::input::BadInput;
 use ruzstd::decoding::StreamingDecoder;
+use ruzstd::decoding::errors::FrameDecoderError;
+use ruzstd::decoding::errors::ReadFrameHeaderError::SkipFrame;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -36,6 +38,12 @@ pub struct Bundle {
     pub plan: Plan,
     /// All samples.
     pub outcome: Outcome,
+}
+
+/// The version of a bundle of any version.
+#[derive(Deserialize)]
+struct Version {
+    version: u32,
 }
 
 /// The parts of a bundle apart from the results.
@@ -133,14 +141,14 @@ impl Bundle {
     }
 
     fn parse(text: &str) -> Result<Bundle, String> {
-        let bundle: Bundle =
-            serde_json::from_str(text).map_err(|error| format!("{RESULTS}: {error}"))?;
-        if bundle.version != VERSION {
-            let version = bundle.version;
+        let bad = |error| format!("{RESULTS}: {error}");
+        let Version { version } = serde_json::from_str(text).map_err(bad)?;
+        if version != VERSION {
             return Err(format!(
                 "the bundle has version {version}; this program reads version {VERSION}"
             ));
         }
+        let bundle: Bundle = serde_json::from_str(text).map_err(bad)?;
         let known = |index: &usize| *index < bundle.plan.schedulers.len();
         let removed = bundle.outcome.removed.iter().map(|it| &it.scheduler);
         let named = bundle.outcome.schedulers.iter().chain(removed);
@@ -154,19 +162,48 @@ impl Bundle {
     }
 }
 
+/// The content of [`RESULTS`] in the compressed archive `bytes`.
 fn results(bytes: &[u8]) -> Result<String, String> {
-    let decoder =
-        StreamingDecoder::new(bytes).map_err(|_| "not compressed with zstd".to_owned())?;
-    let mut archive = tar::Archive::new(decoder.take(MOST));
+    let tar = unpacked(bytes)?;
+    let mut archive = tar::Archive::new(&tar[..]);
+    // Behind the end of an archive there may be another archive.
+    archive.set_ignore_zeros(true);
+    let mut found = None;
     for entry in archive.entries().map_err(|error| error.to_string())? {
         let mut entry = entry.map_err(|error| error.to_string())?;
-        if entry.path().is_ok_and(|it| *it == *Path::new(RESULTS)) {
+        let is_results = |path: &Path| path.strip_prefix(".").unwrap_or(path) == Path::new(RESULTS);
+        if entry.path().is_ok_and(|it| is_results(&it)) {
             let mut text = String::new();
             let read = entry.read_to_string(&mut text);
-            return read.map(|_| text).map_err(|error| error.to_string());
+            read.map_err(|error| error.to_string())?;
+            if found.replace(text).is_some() {
+                return Err("several bundles in one file".to_owned());
+            }
         }
     }
-    Err(format!("no {RESULTS}"))
+    found.ok_or_else(|| format!("no {RESULTS}"))
+}
+
+/// The content of all frames of zstd in `bytes`. Some compressors write several, or begin with a frame to skip.
+fn unpacked(mut bytes: &[u8]) -> Result<Vec<u8>, String> {
+    let mut content = Vec::new();
+    while content.is_empty() || !bytes.is_empty() {
+        let decoder = match StreamingDecoder::new(&mut bytes) {
+            Ok(decoder) => decoder,
+            Err(FrameDecoderError::ReadFrameHeaderError(SkipFrame { length, .. })) => {
+                bytes = bytes.get(length as usize..).unwrap_or_default();
+                continue;
+            }
+            Err(_) => return Err("not compressed with zstd".to_owned()),
+        };
+        let left = MOST - content.len() as u64;
+        let read = decoder.take(left).read_to_end(&mut content);
+        read.map_err(|error| match bytes.is_empty() {
+            true => "the file is cut off".to_owned(),
+            false => error.to_string(),
+        })?;
+    }
+    Ok(content)
 }
 
 /// Meaningless substitutes for names. Equal names have equal substitutes.
@@ -316,6 +353,34 @@ mod tests {
     }
 
     #[test]
+    fn a_bundle_may_be_packed_again() {
+        let tar = unpacked(&written(&bundle(true))).unwrap();
+        let mut again = tar::Builder::new(Vec::new());
+        for entry in tar::Archive::new(&tar[..]).entries().unwrap() {
+            let mut entry = entry.unwrap();
+            let (mut header, mut content) = (entry.header().clone(), Vec::new());
+            entry.read_to_end(&mut content).unwrap();
+            header.as_gnu_mut().unwrap().name = [0; 100];
+            let name = format!("./{}", entry.path().unwrap().display());
+            header.as_gnu_mut().unwrap().name[..name.len()].copy_from_slice(name.as_bytes());
+            header.set_cksum();
+            again.append(&header, &content[..]).unwrap();
+        }
+        let again = again.into_inner().unwrap();
+        // As pzstd, with a frame to skip and several frames.
+        let mut packed = [
+            &0x184D_2A50u32.to_le_bytes()[..],
+            &4u32.to_le_bytes(),
+            b"size",
+        ]
+        .concat();
+        for part in again.chunks(1000) {
+            packed.extend(compress_to_vec(part, CompressionLevel::Fastest));
+        }
+        Bundle::parse(&results(&packed).unwrap()).unwrap();
+    }
+
+    #[test]
     fn nothing_personal_is_in_it_unless_allowed() {
         let text = serde_json::to_string(&bundle(false)).unwrap();
         for personal in ["secret", "/home", "token", "\"other\""] {
@@ -363,9 +428,17 @@ mod tests {
         let empty = tar::Builder::new(Vec::new()).into_inner().unwrap();
         let empty = compress_to_vec(&empty[..], CompressionLevel::Fastest);
         assert!(message(&empty).contains("no trial.json"));
-        let mut whole = written(&bundle(false));
-        whole.truncate(whole.len() / 2);
-        assert!(message(&whole).contains("b.tar.zst: "));
+        let whole = written(&bundle(false));
+        for length in [whole.len() / 2, whole.len() - 1] {
+            assert!(message(&whole[..length]).contains("the file is cut off"));
+        }
+        assert!(message(&[&whole[..], &whole].concat()).contains("several bundles"));
+        let newer = "{\"version\": 2}";
+        assert!(
+            Bundle::parse(newer)
+                .unwrap_err()
+                .contains("version 2; this program")
+        );
         let mut unfit = bundle(false);
         unfit.outcome.schedulers = vec![0, 1];
         assert!(message(&written(&unfit)).contains("do not match the schedulers"));

@@ -115,7 +115,7 @@ impl Drop for Guard {
 
 /// A part of the trial's group.
 pub struct Part {
-    folder: PathBuf,
+    pub(crate) folder: PathBuf,
 }
 
 impl Part {

@@ -1,6 +1,7 @@
 //! The real machine: Linux with sched_ext, its loaders, and the load.
 
 mod callbacks;
+mod kmsg;
 mod load;
 pub(crate) mod loader;
 mod record;
@@ -47,6 +48,24 @@ pub struct Options {
     pub load_limit: Duration,
 }
 
+impl Options {
+    /// Returns an error if a turn could have no result.
+    fn check(&self) -> Result<(), Box<BadInput>> {
+        let is_command = matches!(self.load, Load::Command(_));
+        if let Some(frames) = &self.frames {
+            return Frames::check(frames, is_command);
+        }
+        let energy = || Reading::now(Path::new("/sys")).since(&Reading::now(Path::new("/sys")));
+        match is_command || !matches!(self.record, Record::Never) || energy().is_some() {
+            true => Ok(()),
+            false => Err(Box::new(BadInput::whole(
+                "--watch with --record never measures nothing on this computer, which has no counters of energy",
+                "expected --frames FILE, or --record auto",
+            ))),
+        }
+    }
+}
+
 /// This computer's kernel.
 pub struct Linux {
     // Fields are dropped in this order, so the guard comes after the fields whose groups it removes.
@@ -71,6 +90,7 @@ impl Linux {
         schedulers: &[Scheduler],
         stop: &'static AtomicBool,
     ) -> Result<Linux, Box<BadInput>> {
+        options.check()?;
         let loads = schedulers.iter().any(|it| it.loader.is_some());
         check(&sched_ext(), loads, rustix::process::geteuid().is_root())?;
         let cannot = |what: &str, error: io::Error| {
@@ -259,7 +279,9 @@ impl Kernel for Linux {
             let began = Instant::now();
             loop {
                 self.check()?;
-                let Some(loader) = &self.loader else { break };
+                let Some(loader) = &mut self.loader else {
+                    break;
+                };
                 if loader.is_loaded() {
                     break;
                 }
@@ -267,7 +289,7 @@ impl Kernel for Linux {
                     let seconds = self.options.load_limit.as_secs();
                     return Err(Fault::Scheduler(format!(
                         "it was not loaded after {seconds} s{}",
-                        loader.said.last()
+                        loader.why()
                     )));
                 }
                 sleep(Duration::from_millis(5));

@@ -11,6 +11,10 @@ use serde::{Deserialize, Serialize};
 /// The differences, in %, for which the page gives the number of blocks that are needed to find them.
 const DIFFERENCES_PCT: [f64; 3] = [1.0, 2.0, 5.0];
 
+/// The work of the dropped block, in multiples of the most work of a later turn, from which the later turns count as
+/// turns without work. Cold caches make less of a difference.
+const LESS_WORK: u64 = 3;
+
 /// The words of a page about a trial, apart from the results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct About {
@@ -62,6 +66,7 @@ pub fn page(
             .chain(page.notes)
             .collect(),
         verdict: removed
+            .chain(work_done_before(outcome))
             .chain(match &sequence {
                 Some(sequence) => decisions(sequence, &results.schedulers),
                 None if results.runs() == 0 => vec!["No verdict: no block is complete.".to_owned()],
@@ -106,6 +111,20 @@ fn removal(removed: &Removed, name: &str) -> String {
         block => format!("in block {block}"),
     };
     format!("{name} failed {when}, and is left out: {}.", removed.why)
+}
+
+/// A warning if the work was done in the dropped block, such as by `make`, which then finds nothing to do.
+fn work_done_before(outcome: &Outcome) -> Option<String> {
+    let turns = outcome.blocks.iter().flatten();
+    let most = turns.map(Turn::work_ns).max()?;
+    (outcome.dropped_ns > LESS_WORK * most).then(|| {
+        format!(
+            "A turn of the first block took {:.3} s of CPU time, and no later turn more than {:.3} s. The command must do the same \
+             work each time: sh -c 'make clean && make' instead of make.",
+            outcome.dropped_ns as f64 / 1e9,
+            most as f64 / 1e9
+        )
+    })
 }
 
 fn repetitions(repeated: &[String]) -> Option<String> {
@@ -352,6 +371,17 @@ mod tests {
             says.contains("CPUs are busy for 25 % of the time"),
             "{says}"
         );
+    }
+
+    #[test]
+    fn a_command_that_works_only_once_is_reported_before_the_verdict() {
+        let mut trial = outcome(&FASTER);
+        trial.removed.clear();
+        for (seconds, says) in [(2, false), (4, true)] {
+            trial.dropped_ns = seconds * 1_000_000_000;
+            let verdict = shown(&plan(false), &trial).verdict;
+            assert_eq!(verdict[0].contains("the same work"), says, "{verdict:?}");
+        }
     }
 
     #[test]

@@ -35,6 +35,13 @@ pub struct Turn {
     pub recorded: Option<Recorded>,
 }
 
+impl Turn {
+    /// A measure of the turn's work: the command's CPU time or, if it is not known, the time of the turn.
+    pub fn work_ns(&self) -> u64 {
+        self.cpu_ns.unwrap_or(self.elapsed_ns)
+    }
+}
+
 /// The measurements from a recording.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Recorded {

@@ -98,6 +98,22 @@ fn the_files_of_the_source_tree_are_well_formed() {
 }
 
 #[test]
+fn every_file_is_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let wrong = ["a.toml", "c.toml"].map(|it| folder.path().join(it));
+    for file in &wrong {
+        std::fs::write(file, "hz = 0").unwrap();
+    }
+    let good = root().join("machines/tc2.toml");
+    let args = [&wrong[0], &good, &wrong[1]].map(|it| it.to_str().unwrap());
+    let output = run(&[&["machine", "check"], &args[..]].concat());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stdout).contains("tc2"));
+    let said = text(&output.stderr);
+    assert!(said.contains("a.toml") && said.contains("c.toml"), "{said}");
+}
+
+#[test]
 fn results_go_to_a_folder_instead_when_asked_to() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("a/b");

@@ -285,6 +285,18 @@ fn impossible_recordings_are_refused() {
             "/nowhere/t.dat: no such folder",
         ),
         (vec!["record", "--all", "--seconds", "-1"], "seconds"),
+        (
+            vec![
+                "record",
+                "--output",
+                "t.json",
+                "--machine",
+                "tc2",
+                "--",
+                "true",
+            ],
+            "but this computer has",
+        ),
     ] {
         let said = run_badly(&args);
         assert!(said.contains(says), "{args:?}: {said}");

@@ -18,6 +18,9 @@ fn a_wrong_trial_is_refused_with_one_message() {
     assert!(with(&["--bundle", "x.zip", "--", "true"]).contains("ends in .tar.zst"));
     let nowhere = with(&["--bundle", "/nowhere/x.tar.zst", "--", "true"]);
     has!(nowhere, "/nowhere/x.tar.zst: no such folder");
+    let frames = |file: &str| with(&["--watch", "1s", "--frames", file]);
+    has!(frames("/nowhere.csv"), "/nowhere.csv: No such file");
+    has!(frames("/dev/null"), "/dev/null: not a regular file");
     assert!(with(&[]).contains("COMMAND"));
     let unknown = refused(&["--scheduler", "scx_nothing", "--", "true"]);
     has!(unknown, "--scheduler scx_nothing: no program `scx_nothing`");

@@ -147,7 +147,8 @@ fn the_first_block_is_dropped() {
         told.push(so_far.blocks.len())
     });
     assert_eq!((outcome.blocks.len(), fake.turns), (3, 8));
-    assert_eq!(told, [1, 2, 3]);
+    assert_eq!(told, [0, 1, 2, 3]);
+    assert_eq!(outcome.dropped_ns, 1000);
 }
 
 #[test]

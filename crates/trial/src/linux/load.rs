@@ -9,7 +9,7 @@ use machine::input::BadInput;
 use recorder::exit_of;
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
@@ -17,6 +17,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+/// The largest log of frame times that is read, in bytes.
+const LONGEST_LOG: u64 = 1 << 30;
 
 /// The load of each turn.
 #[derive(Clone, Debug)]
@@ -176,28 +179,43 @@ impl Frames {
         self.before = states.map(|(state, log)| (log, state)).collect();
     }
 
-    /// The frame times of the turn in ms: the frame times added to the log, which are all of them if the log is new.
+    /// Returns an error if the log at `place` cannot have the frames of a turn. A command may write a log that does not
+    /// exist yet.
+    pub fn check(place: &Path, is_command: bool) -> Result<(), Box<BadInput>> {
+        let folder = place.parent().filter(|it| *it != Path::new(""));
+        let is_new = is_command && folder.is_none_or(Path::is_dir) && !place.exists();
+        let is_empty = state(place).is_some_and(|it| it.1 == 0) && place.is_file();
+        match is_new || is_empty || place.is_dir() {
+            true => Ok(()),
+            false => read(place, u64::MAX).map(|_| ()),
+        }
+    }
+
+    /// The frame times of the turn in ms: the frame times added to the log, which are all of them if the log is new. It
+    /// is an error if there are none.
     pub fn end(&mut self) -> Result<Vec<f64>, Box<BadInput>> {
         let file = match self.place.is_dir() {
             true => self.newest(),
             false => Some(self.place.clone()),
         };
-        let file = file.ok_or_else(|| {
-            let message = format!("{}: no new log of frame times", self.place.display());
-            Box::new(BadInput::whole(
-                message,
-                "expected a log that is written during each turn (MangoHud: autostart_log, output_folder)",
-            ))
-        })?;
-        let mut frames = read(&file, u64::MAX)?;
-        if let Some(&(inode, length)) = self.before.get(&file)
+        let mut frames = file
+            .as_ref()
+            .map_or(Ok(Vec::new()), |it| read(it, u64::MAX))?;
+        if let Some(file) = file
+            && let Some(&(inode, length)) = self.before.get(&file)
             && state(&file).is_some_and(|it| it.0 == inode && it.1 >= length)
         {
             // Before the game has written the names of the columns, there are no frames.
             let earlier = read(&file, length).map_or(0, |it| it.len());
             frames.drain(..earlier.min(frames.len()));
         }
-        Ok(frames)
+        match frames.is_empty() {
+            false => Ok(frames),
+            true => Err(Box::new(BadInput::whole(
+                format!("{}: no new frame times in a turn", self.place.display()),
+                "expected a log that is written during each turn (MangoHud: autostart_log, output_folder)",
+            ))),
+        }
     }
 
     /// The log that was written last, of those that have changed during the turn. Whether a log has changed does not
@@ -216,13 +234,13 @@ fn state(log: &Path) -> Option<(u64, u64)> {
 
 fn read(file: &Path, length: u64) -> Result<Vec<f64>, Box<BadInput>> {
     let name = file.display().to_string();
-    let opened = File::open(file).map_err(|error| {
+    let bytes = cage::read_regular(file, LONGEST_LOG).map_err(|error| {
         Box::new(BadInput::whole(
             format!("{name}: {error}"),
             "expected a log of frame times",
         ))
     })?;
-    frames::read(&name, opened.take(length))
+    frames::read(&name, bytes.as_slice().take(length))
 }
 
 /// The logs in `folder`. MangoHud's summaries are not logs.
@@ -241,6 +259,7 @@ fn logs(folder: &Path) -> Vec<PathBuf> {
 mod tests {
     use super::*;
     use std::ffi::OsStr;
+    use std::fs::File;
     use std::io::{Seek, Write};
     use std::os::fd::AsRawFd;
     use std::os::unix::ffi::OsStrExt;
@@ -266,6 +285,15 @@ mod tests {
         frames.begin();
         fs::write(&log, "fps,frametime\n60,16\n60,17\n50,20\n").unwrap();
         assert_eq!(frames.end().unwrap(), [20.0]);
+        // A log that has ended gives no turn any frames.
+        frames.begin();
+        assert!(
+            frames
+                .end()
+                .unwrap_err()
+                .to_string()
+                .contains("no new frame")
+        );
         frames.begin();
         fs::remove_file(&log).unwrap();
         fs::write(folder.path().join("keeps-the-inode"), "").unwrap();
@@ -277,7 +305,13 @@ mod tests {
     fn the_newest_log_of_a_folder_counts() {
         let folder = tempfile::tempdir().unwrap();
         let mut frames = Frames::new(folder.path().to_owned());
-        assert!(frames.end().unwrap_err().to_string().contains("no new log"));
+        assert!(
+            frames
+                .end()
+                .unwrap_err()
+                .to_string()
+                .contains("no new frame")
+        );
         fs::write(folder.path().join("game.csv"), "fps,frametime\n40,25\n").unwrap();
         fs::write(folder.path().join("game_summary.csv"), "0.1% Min FPS\n3\n").unwrap();
         assert_eq!(frames.end().unwrap(), [25.0]);

@@ -1,5 +1,6 @@
 //! A sched_ext scheduler in the kernel, and the program that keeps it there.
 
+use super::kmsg::Log;
 use super::said::{Said, with};
 use crate::Fault;
 use crate::guard::Part;
@@ -23,8 +24,11 @@ const LOOK: Duration = Duration::from_millis(5);
 pub struct Loader {
     child: Child,
     part: Part,
-    pub said: Said,
+    said: Said,
+    log: Log,
     sched_ext: PathBuf,
+    /// The number of schedulers that the kernel had loaded before.
+    earlier: String,
     was_loaded: bool,
 }
 
@@ -40,6 +44,7 @@ impl Loader {
         // Ctrl-C must reach only the trial, which ends the loader.
         command.args(options).stdin(Stdio::null()).process_group(0);
         let said = Said::by(&mut command).map_err(failed)?;
+        let (log, earlier) = (Log::from_now(), read(&sched_ext, "enable_seq"));
         let child = part.spawn(&mut command);
         let child =
             child.map_err(|error| Fault::Scheduler(format!("{}: {error}", program.display())))?;
@@ -47,7 +52,9 @@ impl Loader {
             child,
             part,
             said,
+            log,
             sched_ext,
+            earlier,
             was_loaded: false,
         })
     }
@@ -63,15 +70,13 @@ impl Loader {
 
     /// Returns an error, which says what happened, if the loader has ended or the kernel has unloaded its scheduler.
     pub fn check(&mut self) -> Result<(), String> {
+        // A scheduler may be loaded and unloaded between two checks. Read the number first: it changes after the state.
+        let was_loaded = read(&self.sched_ext, "enable_seq") != self.earlier;
         let state = state(&self.sched_ext);
-        self.was_loaded |= state == "enabled";
+        self.was_loaded |= was_loaded || state == "enabled";
         self.said.forget();
         if let Ok(Some(status)) = self.child.try_wait() {
-            return Err(format!(
-                "its loader ended {}{}",
-                with(status),
-                self.said.last()
-            ));
+            return Err(format!("its loader ended {}{}", with(status), self.why()));
         }
         if self.was_loaded && state != "enabled" {
             // Wait, because the loader is about to print the reason.
@@ -81,9 +86,18 @@ impl Loader {
             {
                 sleep(LOOK);
             }
-            return Err(format!("the kernel unloaded it{}", self.said.last()));
+            return Err(format!("the kernel unloaded it{}", self.why()));
         }
         Ok(())
+    }
+
+    /// The reason that the loader or the kernel has given for the scheduler's end, else the loader's last lines, after a
+    /// colon.
+    pub fn why(&mut self) -> String {
+        match self.said.reason().or_else(|| self.log.reason()) {
+            Some(why) => format!(": {why}"),
+            None => self.said.last(),
+        }
     }
 
     /// Ends the loader, and waits until the kernel's own scheduler runs.
@@ -138,7 +152,11 @@ pub fn unload(sched_ext: &Path) -> Result<(), String> {
 
 /// The state of the kernel's sched_ext, such as `enabled` or `disabled`; empty if the kernel has no sched_ext.
 pub fn state(sched_ext: &Path) -> String {
-    let text = fs::read_to_string(sched_ext.join("state")).unwrap_or_default();
+    read(sched_ext, "state")
+}
+
+fn read(sched_ext: &Path, file: &str) -> String {
+    let text = fs::read_to_string(sched_ext.join(file)).unwrap_or_default();
     text.trim().to_owned()
 }
 
@@ -146,6 +164,25 @@ pub fn state(sched_ext: &Path) -> String {
 mod tests {
     use super::*;
     use std::io::{BufRead, BufReader};
+
+    /// A broken scheduler may keep the trial itself from running until the kernel has unloaded it.
+    #[test]
+    fn a_scheduler_that_was_never_seen_loaded_is_seen_unloaded() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |file: &str, text: &str| fs::write(folder.path().join(file), text).unwrap();
+        write("state", "disabled\n");
+        write("enable_seq", "3\n");
+        let group = folder.path().join("group");
+        fs::create_dir(&group).unwrap();
+        fs::write(group.join("cgroup.procs"), "").unwrap();
+        let part = Part { folder: group };
+        let command = ["sleep", "60"].map(OsString::from);
+        let mut loader = Loader::start(part, &command, folder.path().to_owned()).unwrap();
+        assert_eq!(loader.check(), Ok(()));
+        write("enable_seq", "4\n");
+        assert!(loader.check().unwrap_err().contains("unloaded it"));
+        loader.child.kill().unwrap();
+    }
 
     #[test]
     fn a_script_that_starts_a_loader_ends_at_once() {

@@ -35,8 +35,13 @@ impl Said {
         }
     }
 
-    /// The last lines, after a colon. If there is a line in which one of scx's loaders says why it ends, only that line
-    /// is returned.
+    /// The line in which one of scx's loaders says why it ends, if there is one.
+    pub fn reason(&self) -> Option<String> {
+        let text = self.end().unwrap_or_default();
+        reason(&String::from_utf8_lossy(&text))
+    }
+
+    /// The last lines, after a colon.
     pub fn last(&self) -> String {
         let text = self.end().unwrap_or_default();
         match quoted(&String::from_utf8_lossy(&text)) {
@@ -64,13 +69,17 @@ pub fn with(status: ExitStatus) -> String {
     }
 }
 
+/// The report of scx_utils, which follows the kernel's dump.
+fn reason(text: &str) -> Option<String> {
+    let mut lines = text.lines().map(str::trim);
+    lines.rfind(|it| it.starts_with("EXIT:")).map(str::to_owned)
+}
+
 fn quoted(text: &str) -> String {
-    let lines = text.lines().map(str::trim).filter(|it| !it.is_empty());
-    let lines: Vec<&str> = lines.collect();
-    // The report of scx_utils follows the kernel's dump.
-    if let Some(reason) = lines.iter().rev().find(|it| it.starts_with("EXIT:")) {
-        return (*reason).to_owned();
-    }
+    // libbpf lists the callbacks that a kernel lacks, which is no error.
+    let is_note = |line: &str| line.starts_with("libbpf:") && line.contains("skipping it");
+    let lines = text.lines().map(str::trim);
+    let lines: Vec<&str> = lines.filter(|it| !it.is_empty() && !is_note(it)).collect();
     lines[lines.len().saturating_sub(QUOTED)..].join("; ")
 }
 
@@ -81,10 +90,13 @@ mod tests {
     #[test]
     fn the_reason_is_quoted_else_the_last_lines() {
         assert_eq!(quoted("a\n\nb\nc\nd\n"), "b; c; d");
+        let note =
+            "libbpf: struct_ops x: member y not found in kernel, skipping it as it's set to zero";
+        assert_eq!(quoted(&format!("a\n{note}\n{note}\n{note}\n")), "a");
         let dump = "DEBUG DUMP\n====\nEXIT: runnable task stall (x[1] failed to run for 30 s)\nError: ended\n";
         assert_eq!(
-            quoted(dump),
-            "EXIT: runnable task stall (x[1] failed to run for 30 s)"
+            reason(dump).as_deref(),
+            Some("EXIT: runnable task stall (x[1] failed to run for 30 s)")
         );
         assert_eq!(quoted(""), "");
     }
