@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_or_a_configuration_that_the_kernel_lacks_gets_a_warning() {
+    fn what_the_simulated_kernel_lacks_gets_a_warning() {
         let object = compile(
             "#include <scx/common.bpf.h>
              extern int CONFIG_NR_CPUS __kconfig;
@@ -303,10 +303,11 @@ mod tests {
              SEC(\"?fentry/do_exit\") int BPF_PROG(optional) { return 0; }
              SEC(\"kprobe/do_exit\") int BPF_PROG(probe) { return 0; }
              SEC(\"syscall\") int settle(void *ctx) { return 0; }
-             SCX_OPS_DEFINE(ops, .name = \"x\");",
+             SCX_OPS_DEFINE(ops, .name = \"x\", .flags = SCX_OPS_SWITCH_PARTIAL);",
         );
         let warnings = object.unwrap().warnings();
         let begins = [
+            "SCX_OPS_SWITCH_PARTIAL has no effect: ",
             "test.bpf.c:8: probe() in section kprobe/do_exit does not run; ",
             "test.bpf.c:9: settle() in section syscall does not run; ",
             "`CONFIG_NR_CPUS` reads as 0 (not set), ",
