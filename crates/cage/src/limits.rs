@@ -72,7 +72,7 @@ pub fn finish(command: &mut Command) -> io::Result<Output> {
     let mut stderr = without_excerpts(&stderr);
     let status = child.wait()?;
     if status.code() == Some(supervisor::LATE) {
-        stderr.extend_from_slice(LATE.as_bytes());
+        stderr.extend_from_slice(format!("\n{LATE}\n").as_bytes());
     }
     Ok(Output {
         status,
@@ -100,12 +100,12 @@ fn without_excerpts(said: &[u8]) -> Vec<u8> {
 }
 
 /// The line that is appended to the output of a compiler that was killed at the time limit.
-const LATE: &str = "\nequipoise: time is up\n";
+const LATE: &str = "equipoise: time is up";
 
 /// The limit that the compiler exceeded according to its output `said`, if any.
 pub fn reached(said: &str) -> Option<String> {
     let any = |signs: &[&str]| signs.iter().any(|sign| said.contains(sign));
-    if any(&[LATE]) {
+    if said.lines().any(|line| line == LATE) {
         let most = WALL.as_secs();
         Some(format!(
             "the compiler takes more than {most} s for a file; expected less time, and no pipes among the \

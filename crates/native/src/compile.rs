@@ -118,17 +118,23 @@ pub const FLAGS: &[&str] = &[
 /// Additional flags for foreign schedulers: BPF has no floating point, and using it is an error with a line. Local
 /// variables start as zeroes: a scheduler may leave a `__kptr` uninitialized in a variable that it passes to
 /// bpf_map_update_elem(), because in BPF the call does not copy such fields. A generated vmlinux.h beside the scheduler
-/// is empty, because its guard is defined.
+/// is empty, because its guard is defined. The debugging information has unused types, too, because the code may only
+/// name a type that is to be refused (`bpf_core_type_exists(struct task_struct___old)`).
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[allow(dead_code)]
 pub const FOREIGN_FLAGS: &[&str] = &[
     "-mgeneral-regs-only",
     "-ftrivial-auto-var-init=zero",
+    "-fno-eliminate-unused-debug-types",
     "-D__VMLINUX_H__",
 ];
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[allow(dead_code)]
-pub const FOREIGN_FLAGS: &[&str] = &["-ftrivial-auto-var-init=zero", "-D__VMLINUX_H__"];
+pub const FOREIGN_FLAGS: &[&str] = &[
+    "-ftrivial-auto-var-init=zero",
+    "-fno-eliminate-unused-debug-types",
+    "-D__VMLINUX_H__",
+];
 
 /// Options with which some compilers accept code that they otherwise refuse, each with a part of the refusal's message:
 /// clang before 16 initializes variables with zeros only if this option enables it, and gcc does not inline weak

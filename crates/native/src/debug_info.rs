@@ -6,7 +6,7 @@ use crate::compile::HEADERS;
 use gimli::{AttributeValue, EndianSlice, RunTimeEndian, Unit, UnitOffset};
 use object::{Object as _, ObjectSection as _};
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
@@ -362,6 +362,106 @@ fn inner<'a>(
     }))
 }
 
+/// Where a member or an enumerator is: its place and, if it is a member, its size, in bytes.
+type Place = ([u64; 3], u64);
+
+/// The members or enumerators of a type, by name without flavour.
+type Members = BTreeMap<Vec<u8>, Place>;
+
+/// `name` without its flavour (`___` and what follows), which CO-RE ignores. libbpf's `bpf_core_essential_name_len()`.
+fn essential(name: &[u8]) -> &[u8] {
+    let is_separator = |part: &[u8]| part[0] != b'_' && &part[1..4] == b"___" && part[4] != b'_';
+    let place = name.windows(5).rposition(is_separator);
+    place.map_or(name, |place| &name[..=place])
+}
+
+/// The types of the scheduler that stand for one of the kernel's by their names (`task_struct___old`), but differ from
+/// it. In BPF, libbpf finds such a type's members by their names; here the compiler has already placed them.
+pub fn wrong_flavours(file: &object::File<'_>) -> Result<BTreeSet<String>, gimli::Error> {
+    let dwarf = dwarf(file)?;
+    let mut wrong = BTreeSet::new();
+    let mut headers = dwarf.units();
+    while let Some(header) = headers.next()? {
+        let unit = dwarf.unit(header)?;
+        let mut types = HashMap::new();
+        let mut entries = unit.entries();
+        while let Some(entry) = entries.next_dfs()? {
+            let is_type = matches!(
+                entry.tag(),
+                gimli::DW_TAG_structure_type
+                    | gimli::DW_TAG_union_type
+                    | gimli::DW_TAG_enumeration_type
+            );
+            let is_definition = is_type && entry.attr_value(gimli::DW_AT_declaration).is_none();
+            let name = entry.attr_value(gimli::DW_AT_name);
+            if let Some(name) = name.filter(|_| is_definition) {
+                let name = dwarf.attr_string(&unit, name)?.slice();
+                types.insert((entry.tag(), name), entry.offset());
+            }
+        }
+        for (&(tag, name), &offset) in &types {
+            let original = essential(name);
+            if original == name {
+                continue;
+            }
+            let kernels = match types.get(&(tag, original)) {
+                Some(&offset) => members(&dwarf, &unit, offset)?,
+                None => Members::new(),
+            };
+            let mut own = members(&dwarf, &unit, offset)?;
+            own.retain(|name, place| kernels.get(name) != Some(place) && name != ABSENT);
+            if !own.is_empty() {
+                wrong.insert(format!("`{}`", String::from_utf8_lossy(name)));
+            }
+        }
+    }
+    Ok(wrong)
+}
+
+/// The member for which the kernel's selftests ask by a flavour, and which bpf_core_field_exists() says is absent.
+const ABSENT: &[u8] = b"core_cookie";
+
+fn members(
+    dwarf: &gimli::Dwarf<Slice<'_>>,
+    unit: &Unit<Slice<'_>>,
+    offset: UnitOffset,
+) -> Result<Members, gimli::Error> {
+    let mut found = Members::new();
+    let mut tree = unit.entries_tree(Some(offset))?;
+    let mut children = tree.root()?.children();
+    while let Some(child) = children.next()? {
+        let entry = child.entry();
+        let number = |at| {
+            let value = entry.attr_value(at);
+            value.and_then(|value| {
+                value
+                    .udata_value()
+                    .or(value.sdata_value().map(|it| it as u64))
+            })
+        };
+        let name = match entry.attr_value(gimli::DW_AT_name) {
+            Some(name) => dwarf.attr_string(unit, name)?.slice(),
+            None => &[],
+        };
+        let size = match reference(entry) {
+            Some(kind) => size_of(unit, kind)?,
+            None => 0,
+        };
+        let place = match entry.tag() {
+            gimli::DW_TAG_member => [
+                gimli::DW_AT_data_member_location,
+                gimli::DW_AT_bit_offset,
+                gimli::DW_AT_data_bit_offset,
+            ],
+            gimli::DW_TAG_enumerator => [gimli::DW_AT_const_value; 3],
+            _ => continue,
+        };
+        let place = place.map(|at| number(at).unwrap_or(0));
+        found.insert(essential(name).to_vec(), (place, size));
+    }
+    Ok(found)
+}
+
 /// The number of elements of the array type at `offset`.
 fn length(unit: &Unit<Slice<'_>>, offset: UnitOffset) -> Result<u64, gimli::Error> {
     let array = resolve(unit, offset)?;
@@ -402,4 +502,52 @@ fn size_of(unit: &Unit<Slice<'_>>, mut offset: UnitOffset) -> Result<u64, gimli:
         }
     }
     Err(ENDLESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Error, Object};
+
+    fn compile(declared: &str, used: &str) -> Result<Object, Error> {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("test.bpf.c");
+        let text = format!(
+            "#include <scx/common.bpf.h>\n{declared}\nu64 f(u64 given) {{ return ({used}) + given; }}\n\
+             SCX_OPS_DEFINE(ops, .name = \"x\");"
+        );
+        std::fs::write(&source, text).unwrap();
+        Object::compile(&source)
+    }
+
+    #[test]
+    fn a_type_with_a_flavour_must_have_the_layout_of_the_kernel_s_type() {
+        let task = |members: &str| format!("struct task_struct___a {{ {members} }};");
+        let read = |member: &str| format!("((struct task_struct___a *)given)->{member}");
+        let wakeups = |value| format!("enum scx_wake_flags___a {{ SCX_WAKE_SYNC___a = {value} }};");
+        let value = "bpf_core_enum_value(enum scx_wake_flags___a, SCX_WAKE_SYNC___a)";
+        for (declared, used) in [
+            (&*task("int pid;"), &*read("pid")),
+            (
+                &task("void *other;"),
+                "bpf_core_field_exists(struct task_struct___a, other)",
+            ),
+            (
+                "struct other___a { int a; };",
+                "bpf_core_type_exists(struct other___a)",
+            ),
+            (&wakeups("1"), value),
+        ] {
+            let error = compile(declared, used).unwrap_err();
+            let expected = "___a`: its members differ in name, place or size";
+            assert!(error.0.contains(expected), "{declared}: {error}");
+        }
+        compile(&wakeups("0x10"), value).unwrap();
+        // The linker refuses a remaining call.
+        let is_absent = format!(
+            "bpf_core_field_exists({}) ? called() : 0",
+            read("core_cookie")
+        );
+        let declared = task("unsigned long core_cookie;") + "extern int called(void);";
+        compile(&declared, &is_absent).unwrap();
+    }
 }

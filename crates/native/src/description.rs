@@ -280,6 +280,14 @@ impl Description {
             return Err(too_much_memory(source));
         }
         let debugged = |error: gimli::Error| failed(unreadable(&error));
+        let wrong = debug_info::wrong_flavours(&file).map_err(debugged)?;
+        if !wrong.is_empty() {
+            let names = wrong.into_iter().collect::<Vec<_>>().join(", ");
+            return Err(failed(format!(
+                "{names}: its members differ in name, place or size from those of the kernel's type (the name before \
+                 `___`), and nothing relocates them here; expected the kernel's type"
+            )));
+        }
         let mut found = Found {
             constants: debug_info::constants(&file).map_err(debugged)?,
             ..Found::default()

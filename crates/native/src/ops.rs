@@ -25,6 +25,9 @@ const CPU_ACQUIRE: usize = FLAGS + 48 + 128;
 /// The flags that all kernels have.
 const FLAGS_OF_ALL: u64 = 0xf;
 
+/// `SCX_OPS_SWITCH_PARTIAL`
+const SWITCH_PARTIAL: u64 = 1 << 3;
+
 /// Fails if `object`, compiled from `source`, uses ops or flags that its kernel lacks.
 pub(crate) fn check(source: &str, object: &Object) -> Result<(), Error> {
     let kernel = object.kernel();
@@ -64,7 +67,8 @@ fn implemented(object: &Object) -> impl Iterator<Item = &'static Feature> {
 
 impl Object {
     /// A warning for each deprecated op that the scheduler implements, for each global variable that may outlive the
-    /// task that it points to, and for each program and value of the configuration that the simulated kernel lacks.
+    /// task that it points to, and for each flag, program and value of the configuration that the simulated kernel
+    /// lacks.
     pub fn warnings(&self) -> Vec<String> {
         let deprecated = implemented(self).filter_map(|feature| feature.warning(self.kernel()));
         let pointers = self.task_pointers().iter().map(|name| {
@@ -76,6 +80,12 @@ impl Object {
         let idle = self.idle_programs().iter().map(|program| {
             format!("{program} does not run; the simulated kernel runs programs in struct_ops and tp_btf only")
         });
+        let partial = self.ops_number(FLAGS) & SWITCH_PARTIAL != 0;
+        let partial = partial.then(|| {
+            "SCX_OPS_SWITCH_PARTIAL has no effect: here the scheduler gets all tasks; in Linux it would get only \
+             those with the policy SCHED_EXT"
+                .to_owned()
+        });
         let configs = self.unknown_configs().iter();
         let configs = configs.map(|name| {
             format!(
@@ -83,6 +93,7 @@ impl Object {
             )
         });
         deprecated
+            .chain(partial)
             .chain(pointers)
             .chain(idle)
             .chain(configs)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * CO-RE: reading kernel structures whose layout is known only at load time. The simulated kernel has the layout of
- * vmlinux.h, so a field or an enumerator exists if its use compiles and scx/kernel.h does not list it as missing.
+ * vmlinux.h, so a field or an enumerator exists if its use compiles and scx/kernel.h does not list it as missing. A
+ * type of the scheduler that stands for one of the kernel's (`struct task_struct___old`) must have the same layout.
  */
 #ifndef __BPF_CORE_READ_H__
 #define __BPF_CORE_READ_H__
@@ -12,7 +13,9 @@
 	 !__builtin_strchr("_abcdefghijklmnopqrstuvwxyz", (text)[__equipoise_before(text, name)]) && \
 	 !__builtin_strcmp((text) + __equipoise_before(text, name) + 1, name))
 #define __equipoise_before(text, name) (sizeof(text) > sizeof(name) ? sizeof(text) - sizeof(name) - 1 : 0)
-#define bpf_core_field_exists(field...) (!__equipoise_lacks_field(#field))
+/* The simulated kernel has no core scheduling. */
+#define bpf_core_field_exists(field...) \
+	(!__equipoise_lacks_field(#field) && !__equipoise_ends(#field, "core_cookie"))
 #define bpf_core_enum_value_exists(type, value) (__equipoise_asked(__equipoise_asks_##value _, 1, ))
 #define bpf_core_enum_value(type, value) (value)
 #define bpf_core_type_exists(type) (!__equipoise_lacks_type(#type))
