@@ -56,8 +56,6 @@ struct cluster {
 	/* Mutable: the idle CPUs, and the idle CPUs on fully idle cores, by their slots. */
 	u64 idle;
 	u64 idle_cores;
-	/* The time for which all CPUs have been busy, in ns, less the present time while they are (full_time()). */
-	u64 full;
 	/* The clock of the cluster's tasks. All tasks that are bound to a CPU are one entity on it. */
 	struct clock clock;
 	/* The CPUs in whose own queues tasks may wait, by their slots. */
@@ -148,8 +146,6 @@ struct cpu_state {
 	 * or idle period before it.
 	 */
 	u64 charged_at;
-	/* The cluster's full_time() at the last charge. */
-	u64 full_seen;
 	/* The time for which the CPU has run tasks that bypassed the queue since it last took a waiting one. */
 	u64 ran_past;
 	/* The request for the CPU's next switch; see request.h. */
@@ -368,10 +364,8 @@ __noinline bool set_idle(u32 cpu)
 	u64 me = bit(this->slot), idle;
 
 	write_cluster(c);
-	idle = __sync_fetch_and_or(&c->idle, me);
-	if (!idle)
-		__sync_fetch_and_add(&c->full, bpf_ktime_get_ns());
-	if (((idle | me) & this->siblings) == this->siblings)
+	idle = __sync_fetch_and_or(&c->idle, me) | me;
+	if ((idle & this->siblings) == this->siblings)
 		__sync_fetch_and_or(&c->idle_cores, this->siblings);
 	settle_idle_hint(this->cluster);
 	return true;
@@ -389,22 +383,9 @@ static __always_inline bool clear_idle(u32 cpu)
 	write_cluster(c);
 	idle = __sync_fetch_and_and(&c->idle, ~me);
 	__sync_fetch_and_and(&c->idle_cores, ~this->siblings);
-	if (idle == me)
-		__sync_fetch_and_add(&c->full, -bpf_ktime_get_ns());
 	if (!(idle & ~me))
 		settle_idle_hint(this->cluster);
 	return idle & me;
-}
-
-/*
- * The time until @now for which all CPUs of @c have been busy, in ns. A CPU that looks between two changes that
- * belong together sees a time that is too long or too short by far.
- */
-static __always_inline u64 full_time(const struct cluster *c, u64 now)
-{
-	u64 full = READ_ONCE(c->full);
-
-	return READ_ONCE(c->idle) ? full : full + now;
 }
 
 /* The task of @request does not come, so the CPU that was claimed for it looks for another task. */

@@ -353,28 +353,15 @@ static __always_inline void begin_turn(struct task_struct *p, struct task_state 
 	show_running(this, p, t);
 }
 
-/*
- * The part of @work, which @this did in the last @ran ns, that counts on its cluster's clock. While a CPU of the
- * cluster idles, each task that may use all of them has what it can use, so virtual time stands still: a task that
- * is owed service for the time in which all CPUs were busy does not get it from a CPU that no other task wanted.
- */
-static __always_inline u64 competing_part(struct cpu_state *this, u64 work, u64 ran, u64 now)
-{
-	u64 full = full_time(cluster_at(this->cluster), now), part = full - this->full_seen;
-
-	this->full_seen = full;
-	return part < ran ? work * ((part << 10) / ran) >> 10 : work;
-}
-
-/* Charges the tasks that are bound to @cpu for @work on their clock, and for the part @counted on the cluster's. */
-static __always_inline void charge_bound(u32 cpu, u64 work, u64 counted)
+/* Charges the tasks that are bound to @cpu for @work, on both clocks. */
+static __always_inline void charge_bound(u32 cpu, u64 work)
 {
 	struct cpu_state *this = cpu_at(cpu);
 	struct clock *clock = &cluster_at(this->cluster)->clock;
 
 	weigh_bound(cpu);
 	if (this->bound.weight)
-		__sync_fetch_and_add(&this->bound.vtime, vtime_for(counted, this->bound.weight));
+		__sync_fetch_and_add(&this->bound.vtime, vtime_for(work, this->bound.weight));
 	advance(&this->own, work);
 	/* They are owed nothing, because they can get no more than the CPU. */
 	if (bound_are_worth_cpu(this))
@@ -387,7 +374,7 @@ __noinline u64 charge_vtime(struct task_struct *p __arg_trusted, struct task_sta
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
 	u64 now = bpf_ktime_get_ns(), ran = p->se.sum_exec_runtime - t->seen;
-	u64 work = ran * speed_of(this) / SCHED_POWER_SCALE, counted = competing_part(this, work, ran, now), weight;
+	u64 work = ran * speed_of(this) / SCHED_POWER_SCALE, weight;
 
 	WRITE_ONCE(this->charged_at, now);
 	t->seen += ran;
@@ -397,15 +384,15 @@ __noinline u64 charge_vtime(struct task_struct *p __arg_trusted, struct task_sta
 	find_weight(t);
 	note_work(t, work, now);
 	if (t->bound_to)
-		charge_bound(cpu, work, counted);
+		charge_bound(cpu, work);
 	weight = feasible_weight(t);
 	reweigh(clock_of(t), &t->fair, weight);
 	check(t->fair.weight > 0);
 	check(READ_ONCE(clock_of(t)->weight) >= (s64)t->fair.weight);
 	check(weight_of_debtors(clock_of(t)) <= READ_ONCE(clock_of(t)->weight));
-	t->fair.vtime += vtime_for(t->bound_to ? work : counted, weight);
+	t->fair.vtime += vtime_for(work, weight);
 	write_cluster(c);
-	advance(&c->clock, counted);
+	advance(&c->clock, work);
 	return ran;
 }
 

@@ -1,4 +1,4 @@
-//! Control groups whose threads nap, loops beside naps, and threads that become heavier at once.
+//! Control groups whose threads nap, and threads that become heavier at once.
 
 use super::*;
 use crate::fairness::load::Got;
@@ -62,20 +62,6 @@ fn a_heavy_thread_that_naps_costs_its_group_little() {
     let loops = |group| vec![(group, thread(Does::Spin)); 2];
     let got = in_groups(2, [vec![(0, heavy)], loops(0), loops(1)].concat());
     assert!((0.95..1.05).contains(&sum(&got[..3])), "{got:?}");
-}
-
-/// Eight threads that nap take the CPUs from four loops, and then leave CPUs idle. In the fluid ideal each loop has 0.8
-/// of a CPU. If the loops paid for what they do beside idle CPUs, each would have 0.68.
-#[test]
-fn loops_do_not_pay_for_the_time_in_which_cpus_idle() {
-    let nap = thread(Does::Nap {
-        run: 2 * MS,
-        sleep: 2 * MS,
-    });
-    let threads = [vec![thread(Does::Spin); 4], vec![nap; 8]].concat();
-    let load = Load::from(threads);
-    let got = run_load("equipoise", &equal_cpus(8, 1, 250), &load, 1, 0..4000 * MS).unwrap();
-    assert!(sum(&got[..4]) > 0.95 * 3.2, "{got:?}");
 }
 
 /// When the threads on all CPUs become heavier at once, none of them may keep its CPU because it is heavier than
