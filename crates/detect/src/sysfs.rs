@@ -121,18 +121,20 @@ fn cpus(sys: &Folder, online: &CpuMask, found: &mut Found) {
     let threads = spans(&all, online, ["core_cpus", "thread_siblings"], found);
     let clusters = spans(&all, online, ["cluster_cpus"; 2], found);
     let policies = frequencies::folders(&all, online);
-    let mut disabled = BTreeSet::new();
+    let (mut lost, mut limits) = (BTreeMap::new(), BTreeMap::new());
     let (mut all_caches, mut unreadable) = (Vec::new(), CpuMask::EMPTY);
     for number in online.iter() {
         let cpu = all.at(format!("cpu{number}"));
         let own = || cpu.at("cpufreq");
         let cpufreq = policies.get(&number).cloned().unwrap_or_else(own);
-        let (idle_states, others) = idle_states(&cpu.at("cpuidle"));
-        disabled.extend(others);
+        if let Some(limit) = frequencies::limit(&cpufreq) {
+            let cpus: &mut CpuMask = limits.entry(limit).or_default();
+            cpus.set(number);
+        }
         let read = Cpu {
             siblings: *threads.get(&number).unwrap_or(&CpuMask::one(number)),
             cluster: clusters.get(&number).copied(),
-            idle_states,
+            idle_states: idle_states(&cpu.at("cpuidle"), &mut lost),
             ..read_cpu(sys, &cpu, &cpufreq, number, online, &energy)
         };
         let (caches, all_readable) = caches(&cpu, read.siblings);
@@ -142,7 +144,10 @@ fn cpus(sys: &Folder, online: &CpuMask, found: &mut Found) {
         }
         found.cpus.insert(number, read);
     }
-    found.lose_idle_states(disabled, "which are disabled");
+    for (why, names) in lost {
+        found.lose_idle_states(names, why);
+    }
+    lose_settings(&all, limits, found);
     if !unreadable.is_empty() {
         found.lose(format!(
             "caches of CPUs {unreadable}, whose shared_cpu_list is not a list of CPUs"
@@ -298,32 +303,51 @@ fn packages(all: &Folder, found: &mut Found, online: &CpuMask) {
     }
 }
 
-/// The enabled idle states except polling, and the names of the disabled states, which cpuidle does not enter.
-fn idle_states(cpuidle: &Folder) -> (Vec<IdleState>, Vec<String>) {
-    let state = |number: usize| {
+/// The enabled idle states except polling. Adds the names of the other states to `lost`, by the reason.
+fn idle_states(cpuidle: &Folder, lost: &mut BTreeMap<&str, BTreeSet<String>>) -> Vec<IdleState> {
+    let mut states = Vec::new();
+    for number in cpuidle.numbered("state") {
         let state = cpuidle.at(format!("state{number}"));
-        Some(IdleState {
-            name: state.text("name")?,
-            min_residency_ns: state.number::<u64>("residency")?.saturating_mul(1000),
-            exit_latency_ns: state.number::<u64>("latency")?.saturating_mul(1000),
-            ..IdleState::default()
-        })
-    };
-    let is_disabled = |number: &usize| {
-        let disabled = cpuidle.number::<u64>(&format!("state{number}/disable"));
-        disabled.is_some_and(|disabled| disabled != 0)
-    };
-    let (disabled, enabled): (Vec<_>, Vec<_>) =
-        cpuidle.numbered("state").into_iter().partition(is_disabled);
-    let states = enabled.into_iter().filter_map(state);
-    let names = disabled
-        .into_iter()
-        .filter_map(|number| cpuidle.text(&format!("state{number}/name")));
-    let is_sleep = |name: &str| name != "POLL";
-    (
-        states.filter(|state| is_sleep(&state.name)).collect(),
-        names.filter(|name| is_sleep(name)).collect(),
-    )
+        let Some(name) = state.text("name").filter(|name| name != "POLL") else {
+            continue;
+        };
+        let us = |file| state.number::<u64>(file).map(|us| us.saturating_mul(1000));
+        // cpuidle does not enter disabled states. Old kernels have no residency.
+        let is_disabled = us("disable").is_some_and(|it| it != 0);
+        match us("residency").zip(us("latency")).filter(|_| !is_disabled) {
+            Some((min_residency_ns, exit_latency_ns)) => states.push(IdleState {
+                name,
+                min_residency_ns,
+                exit_latency_ns,
+                ..IdleState::default()
+            }),
+            None => {
+                let why = match is_disabled {
+                    true => "which are disabled",
+                    false => "whose residency or latency sysfs lacks",
+                };
+                lost.entry(why).or_default().insert(name);
+            }
+        }
+    }
+    states
+}
+
+/// Reports settings of the running kernel that a machine file cannot express.
+fn lose_settings(all: &Folder, limits: BTreeMap<(u32, u32), CpuMask>, found: &mut Found) {
+    for (file, what) in [
+        ("isolated", "are isolated: Linux balances no load there"),
+        ("nohz_full", "have no tick while they run one task"),
+    ] {
+        if let Some(cpus) = all.text(file).and_then(|list| list.parse::<CpuMask>().ok()) {
+            found.lose(format!("CPUs {cpus} {what}"));
+        }
+    }
+    for ((limit, most), cpus) in limits {
+        found.lose(format!(
+            "the limit of CPUs {cpus} to {limit} kHz (scaling_max_freq), below {most} kHz (cpuinfo_max_freq)"
+        ));
+    }
 }
 
 /// The caches of this CPU, without instruction caches and the first level, and whether the sets of CPUs of all these

@@ -70,9 +70,8 @@ impl Machine {
         // No built-in name has a dot, so `soc.tml` is a mistyped file.
         let is_path = name_or_path.contains(['/', '.']) || name_or_path == input::STDIN;
         if is_path || path.exists() {
-            let file = input::shown(path);
-            let text = text(&file, input::read_bytes(path, "machine file")?)?;
-            return Ok((file.into(), text.into()));
+            let text = input::description(path, "machine file")?;
+            return Ok((input::shown(path).into(), text.into()));
         }
         let names = input::one_of(name_or_path, Machine::names());
         Err(Box::new(BadInput::whole(
@@ -83,36 +82,8 @@ impl Machine {
 
     /// The machine described in the file `path`.
     pub fn load(path: &Path) -> Result<Machine, Box<BadInput>> {
-        let file = input::shown(path);
-        Machine::parse(
-            &file,
-            &text(&file, input::read_bytes(path, "machine file")?)?,
-        )
-    }
-}
-
-/// The text of `bytes`, the content of `file`, which must not be a description that `machine detect` reads.
-fn text(file: &str, bytes: Vec<u8>) -> Result<String, Box<BadInput>> {
-    let is = |starts: &[&[u8]]| {
-        starts
-            .iter()
-            .any(|start| bytes.trim_ascii_start().starts_with(start))
-    };
-    let other = if is(&[b"\xd0\x0d\xfe\xed"]) {
-        Some(("a device tree", "--dtb"))
-    } else if is(&[b"<?xml", b"<topology"]) {
-        Some(("XML", "--hwloc"))
-    } else {
-        None
-    };
-    match other {
-        Some((what, option)) => Err(Box::new(BadInput::whole(
-            format!("{file}: this is {what}, not a machine file"),
-            format!(
-                "expected a machine file, which `equipoise machine detect {option} FILE` writes"
-            ),
-        ))),
-        None => input::utf8(file, bytes, "machine file"),
+        let text = input::description(path, "machine file")?;
+        Machine::parse(&input::shown(path), &text)
     }
 }
 
@@ -134,24 +105,6 @@ mod tests {
         assert!(error.message().contains("cray-1"));
         assert!(error.expected().contains("tc2-smp"));
         assert!(Machine::find("no/such.toml").is_err());
-    }
-
-    #[test]
-    fn other_descriptions_are_named() {
-        for (content, option) in [
-            (&b"\xd0\x0d\xfe\xed\0"[..], "--dtb"),
-            (b"<?xml version=\"1.0\"?>", "--hwloc"),
-        ] {
-            let error = text("board.x", content.to_vec()).unwrap_err();
-            assert!(
-                error.message().starts_with("board.x: "),
-                "{}",
-                error.message()
-            );
-            assert!(error.expected().contains(option), "{}", error.expected());
-        }
-        let error = text("board.x", b"name = \xff".to_vec()).unwrap_err();
-        assert_eq!(error.message(), "board.x:1: not UTF-8");
     }
 
     #[test]

@@ -145,7 +145,7 @@ pub fn load(name_or_path: &str) -> Result<Box<dyn Workload>, Box<BadInput>> {
 
 /// The workload in the rt-app file or recording `path`, with these parameters.
 pub fn load_file(path: &Path, params: Option<&str>) -> Result<Box<dyn Workload>, Box<BadInput>> {
-    let text = input::read(path, "rt-app JSON file or recording")?;
+    let text = input::description(path, "rt-app JSON file or recording")?;
     let stem = match path == Path::new(input::STDIN) {
         true => "stdin".into(),
         false => path.file_stem().unwrap_or_default().to_string_lossy(),

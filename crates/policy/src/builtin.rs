@@ -76,12 +76,18 @@ impl Policy {
         if is_path || name_or_path.ends_with(".toml") || path.exists() {
             return Policy::load(path);
         }
-        Err(Box::new(BadInput::whole(
-            format!("no policy is called `{name_or_path}`"),
-            format!(
+        let expected = match name_or_path.starts_with("scx_") || name_or_path.ends_with(".c") {
+            true => {
+                format!("expected a policy; `--scheduler {name_or_path}` takes a scheduler in C")
+            }
+            false => format!(
                 "{}, or the path of a policy file",
                 input::one_of(name_or_path, Policy::names())
             ),
+        };
+        Err(Box::new(BadInput::whole(
+            format!("no policy is called `{name_or_path}`"),
+            expected,
         )))
     }
 
@@ -114,7 +120,7 @@ impl Policy {
 
     /// The policy described in the file `path`.
     pub fn load(path: &Path) -> Result<Policy, Box<BadInput>> {
-        let text = input::read(path, "policy file")?;
+        let text = input::description(path, "policy file")?;
         Policy::parse(&input::shown(path), &text)
     }
 }

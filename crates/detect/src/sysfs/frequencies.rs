@@ -56,6 +56,13 @@ pub(super) fn priority(all: &Folder, folder: &Folder, cpufreq: &Folder) -> Optio
         .filter(|_| ranks)
 }
 
+/// The user's or the firmware's limit of the frequency, and the highest frequency above it, in kHz.
+pub(super) fn limit(cpufreq: &Folder) -> Option<(u32, u32)> {
+    let limit = cpufreq.number("scaling_max_freq")?;
+    let most = cpufreq.number("cpuinfo_max_freq")?;
+    (limit < most).then_some((limit, most))
+}
+
 /// The OPPs in rising order, and whether the intermediate OPPs are assumed. Linux uses the frequencies of
 /// `scaling_boost_frequencies` only while boost is enabled, and none above `cpuinfo_max_freq`
 /// (`cpufreq_frequency_table_cpuinfo()`).

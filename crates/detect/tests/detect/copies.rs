@@ -84,6 +84,33 @@ fn disabled_idle_states_are_not_entered() {
 }
 
 #[test]
+fn settings_of_the_running_kernel_are_left_out_with_a_warning() {
+    let cpus = Cpus {
+        idle: &[("POLL", 0, 0), ("C1", 1, 2), ("C6", 100, 200)],
+        khz: &[1_000_000, 3_000_000],
+        ..two()
+    };
+    let tree = Tree::new(2, &[cpus]);
+    for cpu in 0..2 {
+        let cpu = tree.path().join(format!("devices/system/cpu/cpu{cpu}"));
+        std::fs::remove_file(cpu.join("cpuidle/state2/residency")).unwrap();
+        std::fs::write(cpu.join("cpufreq/scaling_max_freq"), "2000000").unwrap();
+    }
+    tree.write("devices/system/cpu/isolated", "1");
+    tree.write("devices/system/cpu/nohz_full", "0-1");
+    let (_, warnings) = machine(detect::sysfs(tree.path()).unwrap());
+    for left_out in [
+        "the idle states C6, whose residency or latency sysfs lacks",
+        "CPUs 1 are isolated: Linux balances no load there",
+        "CPUs 0-1 have no tick while they run one task",
+        "the limit of CPUs 0-1 to 2000000 kHz (scaling_max_freq), below 3000000 kHz (cpuinfo_max_freq)",
+    ] {
+        let warning = format!("left out: {left_out}");
+        assert!(warnings.contains(&warning), "{warning}: {warnings:?}");
+    }
+}
+
+#[test]
 fn a_cpuinfo_of_arm_has_kinds() {
     let entry = |cpu: usize, part: &str| {
         format!("processor\t: {cpu}\nCPU implementer\t: 0x41\nCPU part\t: {part}\n\n")

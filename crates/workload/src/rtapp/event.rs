@@ -372,9 +372,38 @@ fn required<'a>(
 
 fn wait(field: Field<'_>, resources: &mut Resources) -> Result<Action, Box<BadInput>> {
     let [cond, mutex] = members(field, ["ref", "mutex"])?;
-    let cond = condvar(required(field, cond, "ref")?, resources)?;
-    let mutex = self::mutex(required(field, mutex, "mutex")?, resources)?;
-    Ok(Action::Wait { cond, mutex })
+    let cond = name_or_unknown(field, cond, "ref", resources)?;
+    let mutex = name_or_unknown(field, mutex, "mutex", resources)?;
+    Ok(Action::Wait {
+        cond: resources.condvars.number(cond),
+        mutex: resources.mutexes.number(mutex),
+    })
+}
+
+/// The name in the member `key` of the object `field`. The default is rt-app's, `unknown`.
+fn name_or_unknown<'a>(
+    field: Field<'a>,
+    member: Option<Field<'a>>,
+    key: &str,
+    resources: &mut Resources,
+) -> Result<&'a str, Box<BadInput>> {
+    match member {
+        Some(member) => member.name("a name"),
+        None => {
+            note_default(field, key, "`unknown`", resources);
+            Ok("unknown")
+        }
+    }
+}
+
+fn note_default(field: Field<'_>, key: &str, default: &str, resources: &mut Resources) {
+    let note = format!(
+        "a `{}` lacks `{key}`, for which {default} is used, as rt-app does",
+        field.key()
+    );
+    if !resources.notes.contains(&note) {
+        resources.notes.push(note);
+    }
 }
 
 fn timer(
@@ -383,8 +412,14 @@ fn timer(
     resources: &mut Resources,
 ) -> Result<Action, Box<BadInput>> {
     let [name, period, mode] = members(field, ["ref", "period", "mode"])?;
-    let name = required(field, name, "ref")?.name("the timer's name, or `unique`")?;
-    let period = required(field, period, "period")?.microseconds("the timer's period")?;
+    let name = name_or_unknown(field, name, "ref", resources)?;
+    let period = match period {
+        Some(period) => period.microseconds("the timer's period")?,
+        None => {
+            note_default(field, "period", "0", resources);
+            0
+        }
+    };
     let mode = match mode {
         None => TimerMode::Relative,
         Some(mode) => mode.choice("the timer's mode", &MODES)?,

@@ -40,10 +40,7 @@ fn refuses_wrong_types_and_ranges() {
         "a": { "instance": -1, "run": 1 }                            | `instance` is -1 | from 0
         "a": { "lock": 3, "unlock": 3 }                              | `lock` is 3 | mutex's name, a string
         "a": { "timer": 5 }                                          | `timer` is 5 | { ref, period, mode }
-        "a": { "timer": { "ref": "x" } }                             | `timer` lacks `period` | period
-        "a": { "timer": { "period": 1 } }                            | `timer` lacks `ref` | ref
         "a": { "timer": { "ref": "x", "period": 1, "mode": "abs" } } | `mode` is "abs" | did you mean `absolute`
-        "a": { "wait": { "ref": "c" } }                              | `wait` lacks `mutex` | mutex
         "a": { "cpus": 0, "run": 1 }                                 | `cpus` is 0 | array of CPU numbers
         "a": { "cpus": [], "run": 1 }                                | `cpus` is an empty array | [0, 2]
         "a": { "cpus": [0, -1], "run": 1 }                           | `cpus` has -1 | array of CPU numbers

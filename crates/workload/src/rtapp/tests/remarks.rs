@@ -22,6 +22,32 @@ fn a_waker_without_a_waiter_does_nothing() {
 }
 
 #[test]
+fn rt_apps_defaults_are_taken_with_a_remark() {
+    for (task, kind, key, default) in [
+        (
+            r#""timer": { "period": 1000 }"#,
+            "timer",
+            "ref",
+            "`unknown`",
+        ),
+        (r#""timer": { "ref": "unique" }"#, "timer", "period", "0"),
+        (
+            r#""lock": "unknown", "wait": { "ref": "c" }, "unlock": "unknown""#,
+            "wait",
+            "mutex",
+            "`unknown`",
+        ),
+    ] {
+        let tasks = format!(
+            r#" "a": {{ "loop": 1, "run": 1, {task} }}, "b": {{ "loop": 1, "sleep": 9, "signal": "c" }} "#
+        );
+        let note =
+            format!("a `{kind}` lacks `{key}`, for which {default} is used, as rt-app does.");
+        assert!(notes(&tasks).contains(&note), "{:?}", notes(&tasks));
+    }
+}
+
+#[test]
 fn a_task_without_threads_may_never_run() {
     let tasks =
         r#" "a": { "instance": 0, "run": 1, "barrier": "x" }, "b": { "run": 1, "barrier": "x" } "#;
