@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::interrupt::{self, STOP};
 use crate::output::{self, Staged};
 use crate::say;
-use ::trial::bundle::Bundle;
+use ::trial::bundle::{Bundle, Tuning};
 use ::trial::linux::{Linux, Load, Options, SchedulerCosts};
 use ::trial::{About, Fault, Measured, Outcome, Plan, Scheduler};
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
@@ -17,7 +17,7 @@ use lab::Results;
 use machine::counted;
 use machine::input::{self, BadInput};
 use recorder::busy::Watch;
-use report::{Page, Shown, Table};
+use report::{Page, Shown};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -62,12 +62,7 @@ fn measure(args: &Trial, output: &Output) -> Result<(), Error> {
     for warning in before.warnings().into_iter().chain(busy(watches)) {
         say!("warning: {warning}");
     }
-    let predictor = (args.predict || args.tune)
-        .then(|| predict::Predictor::new(&plan))
-        .transpose()?;
-    if let (Some(predictor), Some(program)) = (&predictor, find("scx_equipoise")) {
-        kernel.measure_costs(program, predictor.host_cpus);
-    }
+    let predictor = predictor(args, &plan, &mut kernel, &find)?;
     let outcome = blocks(&mut kernel, &plan, args.watch);
     let about = About {
         load: name,
@@ -93,16 +88,38 @@ fn measure(args: &Trial, output: &Output) -> Result<(), Error> {
         costs,
     };
     // The results are shown even if one of the following steps fails.
-    let simulated = match &predictor {
-        Some(it) if !outcome.blocks.is_empty() => simulate(&mut page, args, &find, it, &done),
-        _ => Ok(()),
-    };
-    let (staged, bundled) = match bundle(args, predictor.as_ref(), &done) {
+    let mut tuning = None;
+    let simulator = predictor.as_ref();
+    let simulated = simulate(&mut page, args, &find, simulator, &done, &mut tuning);
+    if let Some(tuning) = &tuning {
+        tune::add(&mut page, &about, tuning, shown);
+    }
+    let (staged, bundled) = match bundle(args, simulator, &done, tuning.as_ref()) {
         Ok(staged) => (staged, Ok(())),
         Err(error) => (Staged::default(), Err(error)),
     };
     output::show_with(output, "trial", page, staged)?;
+    if let Some(file) = args.bundle.as_ref().filter(|_| bundled.is_ok()) {
+        say!("written: {}", file.display());
+    }
     ended(outcome.ended).and(simulated).and(bundled)
+}
+
+/// Measures this computer for predictions and tuning, if the command line asks for them.
+fn predictor(
+    args: &Trial,
+    plan: &Plan,
+    kernel: &mut Linux,
+    find: &dyn Fn(&str) -> Option<PathBuf>,
+) -> Result<Option<predict::Predictor>, Error> {
+    if !args.predict && !args.tune {
+        return Ok(None);
+    }
+    let predictor = predict::Predictor::new(plan)?;
+    if let Some(program) = find("scx_equipoise") {
+        kernel.measure_costs(program, predictor.host_cpus);
+    }
+    Ok(Some(predictor))
 }
 
 struct Done<'a> {
@@ -115,13 +132,15 @@ struct Done<'a> {
     costs: BTreeMap<String, SchedulerCosts>,
 }
 
-/// Adds predictions and the results of tuning to the `page` of the trial, if the command line asks for them.
+/// Adds predictions to the `page` of the trial, and puts the results of tuning into `tuning`, if the command line asks
+/// for them.
 fn simulate(
     page: &mut Page,
     args: &Trial,
     find: &dyn Fn(&str) -> Option<PathBuf>,
-    predictor: &predict::Predictor,
+    predictor: Option<&predict::Predictor>,
     done: &Done<'_>,
+    tuning: &mut Option<Tuning>,
 ) -> Result<(), Error> {
     let Done {
         plan,
@@ -129,6 +148,9 @@ fn simulate(
         measured,
         ..
     } = *done;
+    let Some(predictor) = predictor.filter(|_| !outcome.blocks.is_empty()) else {
+        return Ok(());
+    };
     let trace = done.trace.as_deref();
     if args.predict {
         let results = Results::new(names(plan, outcome), &measured.measures, &measured.runs);
@@ -137,17 +159,14 @@ fn simulate(
     let Some(trace) = trace.filter(|_| args.tune) else {
         return Ok(());
     };
-    let tuned = tune::tune(predictor, trace, args.watch.is_some())?;
-    page.tables
-        .extend((!tuned.table.rows.is_empty()).then_some(tuned.table));
-    page.remarks.push(OTHER_SETTINGS.to_owned());
-    match tuned.best {
-        Some(best) => beside_defaults(page, args, plan, done.about, find, &best),
-        None => {
-            page.remarks.push(NOTHING_TO_TUNE.to_owned());
-            Ok(())
-        }
-    }
+    let tuned = tuning.insert(tune::tune(predictor, trace, args.watch.is_some())?);
+    let Some(best) = &tuned.best else {
+        return Ok(());
+    };
+    let (plan, outcome) = beside_defaults(args, plan, find, best)?;
+    let fault = outcome.ended.clone();
+    tuned.measured = Some((plan, outcome));
+    ended(fault)
 }
 
 /// The bundle, if the command line asks for one, in a file that does not have its final name yet.
@@ -155,18 +174,14 @@ fn bundle(
     args: &Trial,
     predictor: Option<&predict::Predictor>,
     done: &Done<'_>,
+    tuning: Option<&Tuning>,
 ) -> Result<Staged, Error> {
     let Some(file) = &args.bundle else {
         return Ok(Staged::default());
     };
-    let bundle = Bundle::new(done.about, done.plan, done.outcome, args.names);
+    let bundle = Bundle::new(done.about, done.plan, done.outcome, tuning, args.names);
     show::stage(file, &bundle, done.trace.as_deref(), predictor, args.names)
 }
-
-const OTHER_SETTINGS: &str = "Tuning simulated the recorded load with one changed setting at a time, of those that a \
-                              loaded scheduler can change: half and twice a number, or another choice. A change that \
-                              is not shown changes no figure by 1 % or more.";
-const NOTHING_TO_TUNE: &str = "Tuning found no setting that is better than the defaults by 1 % in the simulation, so none was measured.";
 
 fn options(args: &Trial, load: Load) -> Options {
     Options {
@@ -213,16 +228,13 @@ fn blocks(kernel: &mut Linux, plan: &Plan, watch: Option<Duration>) -> Outcome {
     outcome
 }
 
-/// Measures the policy `best` beside the policy that it extends, in a trial like that of `plan`, and adds the results
-/// to `page`.
+/// Measures the policy `best` beside the policy that it extends, in a trial like that of `plan`.
 fn beside_defaults(
-    page: &mut Page,
     args: &Trial,
     plan: &Plan,
-    about: &About,
     find: &dyn Fn(&str) -> Option<PathBuf>,
     best: &str,
-) -> Result<(), Error> {
+) -> Result<(Plan, Outcome), Error> {
     let schedulers = [tune::TUNED, best].map(|it| Scheduler::parse(it, find));
     let plan = Plan {
         schedulers: schedulers.into_iter().collect::<Result<_, _>>()?,
@@ -231,21 +243,7 @@ fn beside_defaults(
     let (load, _) = load(args, find)?;
     let mut kernel = Linux::new(options(args, load), &plan.schedulers, &STOP)?;
     let outcome = blocks(&mut kernel, &plan, args.watch);
-    drop(kernel);
-    let shown = Shown {
-        goal: args.goal.map(Into::into),
-        all: args.all,
-    };
-    let tuned = ::trial::page(about, &plan, &outcome, &Measured::new(&outcome), shown);
-    let said = tuned.verdict.into_iter();
-    page.verdict
-        .extend(said.map(|it| format!("Then {best} beside {}: {it}", tune::TUNED)));
-    page.tables
-        .extend(tuned.tables.into_iter().map(|table| Table {
-            title: format!("{best}: {}", table.title),
-            ..table
-        }));
-    ended(outcome.ended)
+    Ok((plan, outcome))
 }
 
 fn plan(args: &Trial, schedulers: Vec<Scheduler>) -> Plan {

@@ -38,6 +38,23 @@ pub struct Bundle {
     pub plan: Plan,
     /// All samples.
     pub outcome: Outcome,
+    /// The result of tuning, if the trial tuned a policy.
+    #[serde(default)]
+    pub tuning: Option<Tuning>,
+}
+
+/// The settings of a policy that suit the load of a trial, by simulation, and the best of them, measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tuning {
+    /// The columns of `rows`: the policy, and figures.
+    pub header: Vec<String>,
+    /// A row for each setting that changes a figure.
+    pub rows: Vec<Vec<String>>,
+    /// The policy with the best setting, such as `equipoise:slice_ns=1500000`; `None` if no setting is clearly better
+    /// than the defaults.
+    pub best: Option<String>,
+    /// A trial of `best` beside the defaults.
+    pub measured: Option<(Plan, Outcome)>,
 }
 
 /// The version of a bundle of any version.
@@ -58,12 +75,19 @@ pub struct More<'a> {
 
 impl Bundle {
     /// Makes the bundle's results. Unless `names` is set, the names of threads and the command line are replaced.
-    pub fn new(about: &About, plan: &Plan, outcome: &Outcome, names: bool) -> Bundle {
+    pub fn new(
+        about: &About,
+        plan: &Plan,
+        outcome: &Outcome,
+        tuning: Option<&Tuning>,
+        names: bool,
+    ) -> Bundle {
         let mut bundle = Bundle {
             version: VERSION,
             about: about.clone(),
             plan: plan.clone(),
             outcome: outcome.clone(),
+            tuning: tuning.cloned(),
         };
         if !names {
             bundle.hide();
@@ -73,22 +97,11 @@ impl Bundle {
 
     fn hide(&mut self) {
         self.about.load = "a load".to_owned();
-        for scheduler in &mut self.plan.schedulers {
-            scheduler.name = without_folders(&scheduler.name);
-        }
-        if let Some(Fault::Command(why) | Fault::System(why)) = &mut self.outcome.ended {
-            *why = "the load failed".to_owned();
-        }
-        for removed in &mut self.outcome.removed {
-            // The kernel's reason names a task in parentheses.
-            let why = removed.why.split(" (").next().unwrap_or_default();
-            removed.why = without_folders(why);
-        }
         let mut names = Names::default();
-        let turns = self.outcome.blocks.iter_mut().flatten();
-        let recorded = turns.filter_map(|turn| turn.recorded.as_mut());
-        for thread in recorded.flat_map(|it| &mut it.threads) {
-            thread.name = names.of(&thread.name);
+        hide(&mut self.plan, &mut self.outcome, &mut names);
+        let tuned = self.tuning.as_mut().and_then(|it| it.measured.as_mut());
+        if let Some((plan, outcome)) = tuned {
+            hide(plan, outcome, &mut names);
         }
     }
 
@@ -149,16 +162,43 @@ impl Bundle {
             ));
         }
         let bundle: Bundle = serde_json::from_str(text).map_err(bad)?;
-        let known = |index: &usize| *index < bundle.plan.schedulers.len();
-        let removed = bundle.outcome.removed.iter().map(|it| &it.scheduler);
-        let named = bundle.outcome.schedulers.iter().chain(removed);
-        let turns = bundle.outcome.schedulers.len();
-        match named.clone().all(known) && bundle.outcome.blocks.iter().all(|it| it.len() == turns) {
+        let tuned = bundle.tuning.as_ref().and_then(|it| it.measured.as_ref());
+        let is_tuned_well = tuned.is_none_or(|(plan, outcome)| matches(plan, outcome));
+        match is_tuned_well && matches(&bundle.plan, &bundle.outcome) {
             true => Ok(bundle),
             false => Err(format!(
                 "{RESULTS}: the blocks do not match the schedulers: expected a turn of each scheduler in each block"
             )),
         }
+    }
+}
+
+/// Does each block have a turn of each scheduler?
+fn matches(plan: &Plan, outcome: &Outcome) -> bool {
+    let removed = outcome.removed.iter().map(|it| &it.scheduler);
+    let mut named = outcome.schedulers.iter().chain(removed);
+    let turns = outcome.schedulers.len();
+    named.all(|&index| index < plan.schedulers.len())
+        && outcome.blocks.iter().all(|it| it.len() == turns)
+}
+
+/// Replaces what may reveal something about the user.
+fn hide(plan: &mut Plan, outcome: &mut Outcome, names: &mut Names) {
+    for scheduler in &mut plan.schedulers {
+        scheduler.name = without_folders(&scheduler.name);
+    }
+    if let Some(Fault::Command(why) | Fault::System(why)) = &mut outcome.ended {
+        *why = "the load failed".to_owned();
+    }
+    for removed in &mut outcome.removed {
+        // The kernel's reason names a task in parentheses.
+        let why = removed.why.split(" (").next().unwrap_or_default();
+        removed.why = without_folders(why);
+    }
+    let turns = outcome.blocks.iter_mut().flatten();
+    let recorded = turns.filter_map(|turn| turn.recorded.as_mut());
+    for thread in recorded.flat_map(|it| &mut it.threads) {
+        thread.name = names.of(&thread.name);
     }
 }
 
@@ -328,7 +368,11 @@ mod tests {
             ended: Some(Fault::Command("secret: no such file".to_owned())),
             ..Outcome::default()
         };
-        Bundle::new(&about, &plan, &outcome, names)
+        let tuning = Tuning {
+            measured: Some((plan.clone(), outcome.clone())),
+            ..Tuning::default()
+        };
+        Bundle::new(&about, &plan, &outcome, Some(&tuning), names)
     }
 
     fn written(bundle: &Bundle) -> Vec<u8> {
@@ -348,7 +392,11 @@ mod tests {
         fs::write(&file, written(&bundle)).unwrap();
         let mut read = Bundle::read(&file).unwrap();
         // The bundle omits the path of the loader, which is of no use elsewhere.
-        read.plan.schedulers[1].loader = bundle.plan.schedulers[1].loader.clone();
+        let loader = bundle.plan.schedulers[1].loader.clone();
+        let (plan, _) = read.tuning.as_mut().unwrap().measured.as_mut().unwrap();
+        for plan in [plan, &mut read.plan] {
+            plan.schedulers[1].loader.clone_from(&loader);
+        }
         assert_eq!(read, bundle);
     }
 

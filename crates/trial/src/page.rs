@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 /// The differences, in %, for which the page gives the number of blocks that are needed to find them.
 const DIFFERENCES_PCT: [f64; 3] = [1.0, 2.0, 5.0];
 
+/// The largest number of blocks that the page names. A trial of more blocks takes too long.
+const MOST_BLOCKS: usize = 1000;
+
 /// The work of the dropped block, in multiples of the most work of a later turn, from which the later turns count as
 /// turns without work. Cold caches make less of a difference.
 const LESS_WORK: u64 = 3;
@@ -184,11 +187,21 @@ fn blocks_needed(results: &Results<'_>, outcome: &Outcome) -> Option<String> {
         return None;
     };
     let more = one.saturating_sub(results.runs());
+    let blocks = |count: usize| match count {
+        0..=MOST_BLOCKS => counted(count, "block", "blocks"),
+        _ => format!("more than {MOST_BLOCKS} blocks"),
+    };
     let say = format!(
-        "{}: by its variation here, a difference of 1 % is significant with a chance of 80 % in {one} blocks, \
-         a difference of 2 % in {two}, and a difference of 5 % in {five}",
-        figure.name
+        "{}: by its variation here, a difference of 1 % is significant with a chance of 80 % in {}, \
+         a difference of 2 % in {}, and a difference of 5 % in {}",
+        figure.name,
+        blocks(one),
+        blocks(two),
+        blocks(five)
     );
+    if one > MOST_BLOCKS {
+        return Some(format!("{say}: the load varies too much here."));
+    }
     Some(
         match results.verdict.goals.iter().any(|it| it.tells_apart()) || more == 0 {
             true => say + ".",
@@ -350,6 +363,21 @@ mod tests {
             .parse()
             .unwrap();
         assert!((550..720).contains(&more), "{says}");
+    }
+
+    #[test]
+    fn a_number_of_blocks_that_nobody_can_run_is_not_named() {
+        let noisy = [[1000, 1500], [1000, 600], [1000, 1400], [1000, 700]];
+        let page = shown(&plan(false), &outcome(&noisy));
+        let says = page
+            .remarks
+            .iter()
+            .find(|it| it.contains("varies too much"));
+        assert!(
+            says.unwrap().contains("80 % in more than 1000 blocks, "),
+            "{says:?}"
+        );
+        assert!(!page.remarks.iter().any(|it| it.contains("suffice")));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Bundles of trials: written to a file, and shown.
 
 use super::predict::Predictor;
+use super::tune;
 use crate::cli::Output;
 use crate::error::Error;
 use crate::output::{self, Staged};
@@ -41,22 +42,14 @@ pub fn stage(
         }
     };
     let recording = recording.and_then(Result::ok);
-    let measured = Measured::new(&bundle.outcome);
     let shown = Shown {
         goal: None,
         all: true,
     };
-    let page = ::trial::page(
-        &bundle.about,
-        &bundle.plan,
-        &bundle.outcome,
-        &measured,
-        shown,
-    );
     let more = More {
         machine: Some(machine),
         recording: recording.as_ref(),
-        page: report::html("trial", &[page]),
+        page: report::html("trial", &[page(bundle, shown)]),
     };
     let bytes = bundle.write(&more, names);
     let mut staged = Staged::default();
@@ -72,13 +65,25 @@ pub fn bundles(files: &[PathBuf], shown: Shown, output: &Output) -> Result<(), E
     let read = files.iter().map(|file| Bundle::read(file));
     let bundles: Vec<Bundle> = read.collect::<Result<_, _>>()?;
     let page = match bundles.as_slice() {
-        [one] => {
-            let measured = Measured::new(&one.outcome);
-            ::trial::page(&one.about, &one.plan, &one.outcome, &measured, shown)
-        }
+        [one] => page(one, shown),
         several => together(several, shown),
     };
     output::show(output, "trials", page)
+}
+
+fn page(bundle: &Bundle, shown: Shown) -> Page {
+    let Bundle {
+        about,
+        plan,
+        outcome,
+        tuning,
+        ..
+    } = bundle;
+    let mut page = ::trial::page(about, plan, outcome, &Measured::new(outcome), shown);
+    if let Some(tuning) = tuning {
+        tune::add(&mut page, about, tuning, shown);
+    }
+    page
 }
 
 /// A table with a row for each trial and scheduler, and a column for each goal.

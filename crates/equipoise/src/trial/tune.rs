@@ -2,9 +2,11 @@
 
 use super::predict::{self, Predictor};
 use crate::error::Error;
+use ::trial::bundle::Tuning;
+use ::trial::{About, Measured};
 use lab::{Results, Scheduler};
 use policy::{Kind, Policy, Setting};
-use report::{Cell, Table};
+use report::{Cell, Page, Shown, Table};
 
 pub const TUNED: &str = "equipoise";
 /// The metrics of a replay that judge a setting, the first one first. If the load goes on, latency comes first.
@@ -12,17 +14,44 @@ const FIGURES: [&str; 2] = ["makespan", "latency"];
 /// The gain in % from which a setting is worth a trial, which is the least difference of a verdict.
 const LEAST_PCT: f64 = 1.0;
 
-/// The verdict of the simulation on the settings.
-pub struct Tuned {
-    /// A row for each setting that changes a figure.
-    pub table: Table,
-    /// The policy with the best setting, such as `equipoise:slice_ns=1500000`; `None` if no setting is clearly better
-    /// than the defaults.
-    pub best: Option<String>,
+const OTHER_SETTINGS: &str = "Tuning simulated the recorded load with one changed setting at a time, of those that a \
+                              loaded scheduler can change: half and twice a number, or another choice. A change that \
+                              is not shown changes no figure by 1 % or more.";
+const NOTHING_TO_TUNE: &str = "Tuning found no setting that is better than the defaults by 1 % in the simulation, so none was measured.";
+
+/// Adds the results of tuning to the page of their trial.
+pub fn add(page: &mut Page, about: &About, tuning: &Tuning, shown: Shown) {
+    let row = |row: &Vec<String>| row.iter().map(|it| Cell::from(it.clone())).collect();
+    let table = Table {
+        title: format!("Settings of {TUNED}, simulated"),
+        header: tuning.header.clone(),
+        text_columns: 1,
+        rows: tuning.rows.iter().map(row).collect(),
+        ..Table::default()
+    };
+    page.tables
+        .extend((!table.rows.is_empty()).then_some(table));
+    page.remarks.push(OTHER_SETTINGS.to_owned());
+    let Some(best) = &tuning.best else {
+        page.remarks.push(NOTHING_TO_TUNE.to_owned());
+        return;
+    };
+    let Some((plan, outcome)) = &tuning.measured else {
+        return;
+    };
+    let tuned = ::trial::page(about, plan, outcome, &Measured::new(outcome), shown);
+    let said = tuned.verdict.into_iter();
+    page.verdict
+        .extend(said.map(|it| format!("Then {best} beside {TUNED}: {it}")));
+    page.tables
+        .extend(tuned.tables.into_iter().map(|table| Table {
+            title: format!("{best}: {}", table.title),
+            ..table
+        }));
 }
 
 /// Simulates the load of `trace`, which ends or `goes_on`, under the policy with one changed setting at a time.
-pub fn tune(predictor: &Predictor, trace: &[u8], goes_on: bool) -> Result<Tuned, Error> {
+pub fn tune(predictor: &Predictor, trace: &[u8], goes_on: bool) -> Result<Tuning, Error> {
     let policy = Policy::find(TUNED)?;
     let others = policy
         .settings
@@ -75,7 +104,7 @@ fn ratios(results: &Results<'_>, name: &str) -> Vec<f64> {
 }
 
 /// The table of the figures, and the setting that is best by the first figure that any setting improves.
-fn judge(names: &[String], columns: &[(&str, Vec<f64>)]) -> Tuned {
+fn judge(names: &[String], columns: &[(&str, Vec<f64>)]) -> Tuning {
     let known: Vec<&(&str, Vec<f64>)> = columns.iter().filter(|it| !it.1.is_empty()).collect();
     let change = |ratio: f64| 100.0 * (ratio - 1.0);
     let best = known.iter().find_map(|(_, ratios)| {
@@ -90,24 +119,20 @@ fn judge(names: &[String], columns: &[(&str, Vec<f64>)]) -> Tuned {
     let row = |index: usize| {
         let cells = known
             .iter()
-            .map(|(_, ratios)| Cell::from(format!("{:+.1} %", change(ratios[index]))));
-        std::iter::once(Cell::from(names[index].clone()))
-            .chain(cells)
-            .collect()
+            .map(|(_, ratios)| format!("{:+.1} %", change(ratios[index])));
+        std::iter::once(names[index].clone()).chain(cells).collect()
     };
     let header = std::iter::once("policy".to_owned()).chain(
         known
             .iter()
             .map(|(figure, _)| format!("predicted\n{figure}")),
     );
-    let table = Table {
-        title: format!("Settings of {TUNED}, simulated"),
+    Tuning {
         header: header.collect(),
-        text_columns: 1,
         rows: (1..names.len()).filter(changes).map(row).collect(),
-        ..Table::default()
-    };
-    Tuned { table, best }
+        best,
+        measured: None,
+    }
 }
 
 #[cfg(test)]
@@ -155,8 +180,8 @@ mod tests {
             judge(&names, &[("makespan", vec![1.0, 1.0, 0.995])]).best,
             None
         );
-        let rows = tuned(Vec::new()).table.rows;
+        let rows = tuned(Vec::new()).rows;
         assert_eq!(rows.len(), 1, "b changes nothing by a per cent");
-        assert_eq!(rows[0][1].text, "-3.0 %");
+        assert_eq!(rows[0][1], "-3.0 %");
     }
 }

@@ -86,6 +86,7 @@ fn a_load_that_a_duration_cuts_short_is_named() {
     let cut = said("kbuild");
     let words = "kbuild/time: missing in 4 of 4 runs, which the duration of 1.000 s cut short";
     has!(cut, words);
+    has!(cut, "duration=, or this one less work");
     assert!(!cut.contains("call/time: missing"), "{cut}");
     let done = said("kbuild:objects=2,serial=1ms");
     assert!(!done.contains("missing in"), "{done}");

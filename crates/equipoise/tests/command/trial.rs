@@ -2,7 +2,7 @@
 //! (vm/in-guest/trial).
 
 use crate::common::{run_badly, stdout};
-use ::trial::bundle::{Bundle, More};
+use ::trial::bundle::{Bundle, More, Tuning};
 use ::trial::{About, Outcome, Plan, Scheduler, Turn};
 use std::path::Path;
 
@@ -58,7 +58,13 @@ fn bundle(file: &Path, machine: &str, percent: u64) {
         machine: machine.to_owned(),
         ..About::default()
     };
-    let bundle = Bundle::new(&about, &plan, &outcome, false);
+    let tuning = Tuning {
+        header: vec!["policy".to_owned(), "predicted\nmakespan".to_owned()],
+        rows: vec![vec!["equipoise:slice_ns=1".to_owned(), "-3.0 %".to_owned()]],
+        best: Some("equipoise:slice_ns=1".to_owned()),
+        measured: Some((plan.clone(), outcome.clone())),
+    };
+    let bundle = Bundle::new(&about, &plan, &outcome, Some(&tuning), false);
     let more = More {
         machine: None,
         recording: None,
@@ -77,6 +83,8 @@ fn bundles_are_shown_as_a_trial_and_as_one_table() {
     let one = stdout(&["trial", "show", &here]);
     assert!(one.starts_with("a load on laptop\n"), "{one}");
     has!(one, "Throughput: scx_fast -s 5 is best: 20.0");
+    has!(one, "Settings of equipoise, simulated");
+    has!(one, "Then equipoise:slice_ns=1 beside equipoise: ");
     let both = stdout(&["trial", "show", &here, &there, "--format", "csv"]);
     let lines: Vec<&str> = both.lines().collect();
     assert!(

@@ -139,7 +139,8 @@ pub(super) fn cut_short(findings: &Findings<'_>) -> Vec<String> {
             let all: usize = row.entries.iter().map(|entry| entry.runs.len()).sum();
             (left > 0).then(|| {
                 format!(
-                    "{}: missing in {left} of {all} runs, which the duration of {} s cut short",
+                    "{}: missing in {left} of {all} runs, which the duration of {} s cut short; \
+                     give the other load a longer duration=, or this one less work",
                     row.measure.metric.name,
                     number(duration_ns as f64 / 1e9)
                 )
