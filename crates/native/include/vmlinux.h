@@ -246,8 +246,8 @@ struct cpufreq_policy {
 };
 
 /* The simulated kernel has no such per-CPU variables: their addresses are null. */
-extern struct cpufreq_policy *cpufreq_cpu_data __attribute__((weak));
-extern const unsigned long hw_pressure __attribute__((weak));
+extern struct cpufreq_policy *cpufreq_cpu_data __attribute__((weak, visibility("hidden")));
+extern const unsigned long hw_pressure __attribute__((weak, visibility("hidden")));
 
 /* A task's scheduling class can be compared, but not examined. */
 struct sched_class;

@@ -16,7 +16,8 @@
 #define __equipoise_ulong(name, val, unique) __equipoise_ulong1(name, val, unique)
 #define __equipoise_ulong1(name, val, unique) enum { ___ulong_##unique = val } name
 
-#define __ksym
+/* The linker makes a weak name null if it is hidden and nothing defines it, as libbpf does. */
+#define __ksym __attribute__((visibility("hidden")))
 #define __kconfig
 #define __kptr
 #define __kptr_untrusted
