@@ -295,10 +295,22 @@ impl Maps {
         }
     }
 
-    /// `bpf_map_lookup_percpu_elem()` of a hash: null if the hash does not have the key.
+    /// Is the map a hash, whose values are replaced?
+    pub fn is_hash(&self, map: &Map) -> bool {
+        matches!(self.contents[map.index as usize], Contents::Hash(_))
+    }
+
+    /// `bpf_map_lookup_percpu_elem()`: null if the map does not have the key.
     pub fn lookup(&mut self, map: &Map, cpu: usize, key: &[u8]) -> *mut u8 {
         match self.contents(map) {
             Contents::Hash(hash) => hash.get(key, cpu),
+            Contents::Direct(values) if !values.is_empty() => {
+                let index = key.try_into().map_or(u32::MAX, u32::from_ne_bytes);
+                match index < map.max_entries {
+                    true => map.element(cpu, index),
+                    false => std::ptr::null_mut(),
+                }
+            }
             _ => std::ptr::null_mut(),
         }
     }

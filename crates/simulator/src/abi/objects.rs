@@ -65,6 +65,12 @@ impl Objects {
         object
     }
 
+    /// Is there an object at `address`?
+    pub fn has(&self, address: usize) -> bool {
+        let object = std::ptr::without_provenance_mut(address);
+        address != 0 && self.owned.contains_key(&object)
+    }
+
     /// Adds an owner to `object`. Returns false if there is no such object.
     pub fn keep(&mut self, object: *mut c_void) -> bool {
         let owners = self.owned.get_mut(&object);

@@ -5,7 +5,7 @@ use native::Global;
 
 /// Runs `checks` in ops.init(). If the condition of a `CHECK(condition)` is false, the run ends with an error that
 /// contains the condition.
-fn check(declarations: &str, checks: &str) {
+pub fn check(declarations: &str, checks: &str) {
     let text = format!(
         "#define CHECK(cond) ({{ if (!(cond)) {{ scx_bpf_error(\"not: %s\", #cond); return -EINVAL; }} }})
         {declarations}
