@@ -836,6 +836,10 @@ struct bpf_iter_bits {
 	int bit;
 };
 
+struct bpf_refcount {
+	u32 __opaque[1];
+};
+
 struct bpf_rb_node {
 	u64 __opaque[4];
 };

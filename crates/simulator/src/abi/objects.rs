@@ -77,13 +77,16 @@ impl Objects {
         owners.map(|(owners, _)| *owners += 1).is_some()
     }
 
-    /// Removes an owner of `object`; if it was the last one, drops the object. Returns false if there is no such
-    /// object. Does nothing for null.
-    pub fn free(&mut self, object: *mut c_void) -> bool {
-        if object.is_null() {
+    /// Removes an owner of the object that begins at `within` or has a node there; if it was the last one, drops the
+    /// object. Returns false if there is no such object. Does nothing for null.
+    pub fn free(&mut self, within: *mut c_void) -> bool {
+        if within.is_null() {
             return true;
         }
-        let Some((owners, size)) = self.owned.get_mut(&object) else {
+        let found = self.owned.range_mut(..=within).next_back();
+        let Some((&object, (owners, size))) =
+            found.filter(|(start, (_, size))| within.addr() - start.addr() <= *size)
+        else {
             return false;
         };
         *owners -= 1;

@@ -35,3 +35,30 @@ fn an_update_keeps_the_timers_and_kptrs_of_an_array_and_replaces_those_of_a_hash
     check_in("ARRAY", 1, 1);
     check_in("HASH", -22, 0);
 }
+
+#[test]
+fn a_node_is_in_one_tree_or_list_at_a_time() {
+    check(
+        "struct node { u64 number; struct bpf_list_node item; struct bpf_rb_node branch; struct bpf_refcount refs; };
+        private(A) struct bpf_spin_lock lock;
+        private(A) struct bpf_list_head list __contains(node, item);
+        private(A) struct bpf_rb_root tree __contains(node, branch);
+        static bool less(struct bpf_rb_node *a, const struct bpf_rb_node *b) { return false; }",
+        "struct node *node = bpf_obj_new(typeof(*node));
+        struct bpf_list_node *item;
+        struct bpf_rb_node *branch;
+        CHECK(node);
+        bpf_spin_lock(&lock);
+        CHECK(bpf_rbtree_add(&tree, &bpf_refcount_acquire(node)->branch, less) == 0);
+        CHECK(bpf_rbtree_add(&tree, &bpf_refcount_acquire(node)->branch, less) == -EINVAL);
+        CHECK(bpf_list_push_back(&list, &bpf_refcount_acquire(node)->item) == 0);
+        CHECK(bpf_list_push_front(&list, &node->item) == -EINVAL);
+        item = bpf_list_pop_back(&list);
+        branch = bpf_rbtree_remove(&tree, bpf_rbtree_first(&tree));
+        CHECK(item && branch && !bpf_list_pop_front(&list) && !bpf_rbtree_first(&tree));
+        CHECK(bpf_list_push_front(&list, item) == 0 && (item = bpf_list_pop_front(&list)));
+        bpf_spin_unlock(&lock);
+        bpf_obj_drop(container_of(item, struct node, item));
+        bpf_obj_drop(container_of(branch, struct node, branch));",
+    );
+}
