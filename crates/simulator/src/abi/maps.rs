@@ -383,6 +383,9 @@ impl Maps {
 
     /// `bpf_map_push_elem()`: with `BPF_EXIST` the oldest value makes room if the map is full.
     pub fn push(&mut self, map: &Map, value: Bytes<'_>, flags: u64) -> Result<(), i32> {
+        if flags & !EXIST != 0 {
+            return Err(abi::EINVAL);
+        }
         let full = |len: usize| len >= map.max_entries as usize;
         let more = u64::from(map.value_size) + ENTRY;
         if self.bytes + more > MOST_BYTES {
@@ -424,7 +427,8 @@ impl Maps {
         }
     }
 
-    /// `bpf_map_pop_elem()` into `to`, or `bpf_map_peek_elem()` if the value is to `stay`.
+    /// `bpf_map_pop_elem()` into `to`, or `bpf_map_peek_elem()` if the value is to `stay`. If there is none, `to` becomes
+    /// zero.
     pub fn pop(&mut self, map: &Map, to: Bytes<'_>, stay: bool) -> Result<(), i32> {
         let value = match self.contents(map) {
             Contents::Queue(values) if stay => values.front().cloned(),
@@ -433,7 +437,10 @@ impl Maps {
             Contents::Stack(values) => values.pop(),
             _ => return Err(abi::EINVAL),
         };
-        let value = value.ok_or(abi::ENOENT)?;
+        let Some(value) = value else {
+            to.iter().for_each(|byte| byte.set(0));
+            return Err(abi::ENOENT);
+        };
         if !stay {
             self.bytes -= u64::from(map.value_size) + ENTRY;
         }
@@ -528,6 +535,7 @@ mod tests {
                 assert_eq!(maps.push(map, &value(byte), flags), Ok(()));
             }
             assert_eq!(maps.push(map, &value(4), 0), Err(abi::E2BIG));
+            assert_eq!(maps.push(map, &value(4), NOEXIST), Err(abi::EINVAL));
             let to = value(0);
             for byte in expected {
                 for stay in [true, false] {
@@ -536,6 +544,7 @@ mod tests {
                 }
             }
             assert_eq!(maps.pop(map, &to, false), Err(abi::ENOENT));
+            assert!(to.iter().all(|byte| byte.get() == 0));
         }
     }
 

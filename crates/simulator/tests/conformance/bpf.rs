@@ -44,6 +44,25 @@ fn arrays() {
 }
 
 #[test]
+fn core_s_macros() {
+    check(
+        "struct link { struct link *next; char name[8]; u64 number; } links[7];
+        struct { __uint(type, BPF_MAP_TYPE_HASH); __uint(max_entries, 3); __uint(key_size, 4);
+                 __uint(value_size, 8); __uint(pinning, LIBBPF_PIN_BY_NAME); } pinned SEC(\".maps\");",
+        "char name[8];
+        for (key = 0; key < 6; key++)
+            links[key].next = &links[key + 1];
+        links[6] = (struct link){ .name = \"last\", .number = 7 };
+        CHECK(BPF_CORE_READ(&links[0], next, next, next, next, next, next, number) == 7);
+        CHECK(BPF_CORE_READ(&links[1], next, next, next, next, next, next, number) == 0);
+        CHECK(BPF_CORE_READ_STR_INTO(&name, &links[5], next, name) == 5 && name[3] == 't');
+        CHECK(BPF_CORE_READ_BITFIELD_PROBED(&links[6], number) == 7);
+        struct link *same = bpf_rdonly_cast(&links[6], bpf_core_type_id_kernel(struct task_struct));
+        CHECK(same->number == 7 && bpf_core_type_matches(struct task_struct));",
+    );
+}
+
+#[test]
 fn per_cpu_arrays() {
     check(
         &map("PERCPU_ARRAY", 2),
