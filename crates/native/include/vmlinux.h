@@ -246,8 +246,8 @@ struct cpufreq_policy {
 };
 
 /* The simulated kernel has no such per-CPU variables: their addresses are null. */
-extern struct cpufreq_policy *cpufreq_cpu_data __attribute__((weak));
-extern const unsigned long hw_pressure __attribute__((weak));
+extern struct cpufreq_policy *cpufreq_cpu_data __attribute__((weak, visibility("hidden")));
+extern const unsigned long hw_pressure __attribute__((weak, visibility("hidden")));
 
 /* A task's scheduling class can be compared, but not examined. */
 struct sched_class;
@@ -834,6 +834,10 @@ struct bpf_iter_bits {
 	const u64 *words;
 	u32 nr_bits;
 	int bit;
+};
+
+struct bpf_refcount {
+	u32 __opaque[1];
 };
 
 struct bpf_rb_node {

@@ -18,13 +18,6 @@ const C_LIBRARY: [&str; 9] = [
     "memcpy", "memmove", "memset", "memcmp", "strcpy", "strlen", "strncmp", "strncpy", "snprintf",
 ];
 
-/// The prefixes of kernel functions. A weak function that the simulated kernel lacks is null, as in Linux, so that a
-/// scheduler can test for it (`bpf_ksym_exists()`). No library has such names.
-const OF_THE_KERNEL: [&str; 2] = ["bpf_", "scx_"];
-
-/// Per-CPU variables of the kernel that the simulated kernel lacks. A weakly declared variable is null, too.
-const VARIABLES_OF_THE_KERNEL: [&str; 3] = ["cpufreq_cpu_data", "hw_pressure", "tick_cpu_device"];
-
 /// The libraries that a compiler links by default.
 const LIBRARIES: [&str; 4] = ["libc.so", "libgcc_s.so", "ld-linux", "libc.musl"];
 
@@ -96,24 +89,15 @@ pub fn check(source: &str, file: &ElfFile64<'_, Endianness>) -> Result<(), Error
     Ok(())
 }
 
-/// Checks the names that the loader would look up in this process, in the C library. These include weak symbols, which
-/// are bound like others.
+/// Checks the names that the loader would look up in this process, in the C library. The headers hide what the kernel
+/// may have (`__ksym`), so that a weak name that the simulated kernel lacks is null (`bpf_ksym_exists()`) before loading.
 fn foreign_symbols(source: &str, file: &ElfFile64<'_, Endianness>) -> Result<(), Error> {
     let undefined = file
         .dynamic_symbols()
         .filter(|symbol| symbol.is_undefined());
-    let is_foreign = |name: &str, weak: bool| {
-        let is_kernels = OF_THE_KERNEL.iter().any(|of| name.starts_with(of))
-            || VARIABLES_OF_THE_KERNEL.contains(&name);
-        let of_kernel = weak && is_kernels;
-        !(name.is_empty() || C_LIBRARY.contains(&name) || of_kernel)
-    };
     let foreign: Vec<String> = undefined
-        .filter_map(|symbol| match symbol.name() {
-            Ok(name) if !is_foreign(name, symbol.is_weak()) => None,
-            Ok(name) => Some(name.to_owned()),
-            Err(_) => Some("a name is unreadable".to_owned()),
-        })
+        .map(|symbol| symbol.name().unwrap_or("a name that is unreadable"))
+        .filter(|name| !name.is_empty() && !C_LIBRARY.contains(name))
         .map(|name| {
             format!("{source}: {name}() is a function of the C library, which BPF does not have")
         })

@@ -49,7 +49,7 @@ pub fn run(kernel: &mut Kernel<'_>, limit_ns: u64, stop: Option<&AtomicBool>) ->
         } else {
             instant_events += 1;
             if instant_events > MAX_INSTANT_EVENTS {
-                kernel.time_stands_still();
+                kernel.time_stands_still("expected a finite number of timers and kicks");
                 continue;
             }
         }

@@ -12,11 +12,13 @@
 #define __uint(name, val) int(*name)[val]
 #define __type(name, val) typeof(val) *name
 #define __array(name, val) typeof(val) *name[]
+enum libbpf_pin_type { LIBBPF_PIN_NONE, LIBBPF_PIN_BY_NAME };
 #define __ulong(name, val) __equipoise_ulong(name, val, __COUNTER__)
 #define __equipoise_ulong(name, val, unique) __equipoise_ulong1(name, val, unique)
 #define __equipoise_ulong1(name, val, unique) enum { ___ulong_##unique = val } name
 
-#define __ksym
+/* The linker makes a weak name null if it is hidden and nothing defines it, as libbpf does. */
+#define __ksym __attribute__((visibility("hidden")))
 #define __kconfig
 #define __kptr
 #define __kptr_untrusted

@@ -58,7 +58,8 @@ static inline bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it, struct ta
 
 /*
  * Linux 6.14's cached clock. The clock starts a minute before the simulation, as if the kernel had booted then:
- * schedulers initialize timestamps to 0 and expect that to be in the past.
+ * schedulers initialize timestamps to 0 and expect that to be in the past (otherwise, scx_pair stops). The other
+ * clocks start with the simulation, so a difference between them and this one is a minute off.
  */
 static __always_inline u64 scx_bpf_now(void)
 {

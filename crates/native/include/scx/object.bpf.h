@@ -15,21 +15,48 @@
 		___object;                                          \
 	})
 
-/* Both kinds of node begin with the address of the next node, both kinds of head with that of the first. */
+/*
+ * Both kinds of node begin with the address of the next node, both kinds of head with that of the first. The second
+ * word of a node is the tree or the list that has the node.
+ */
 struct __equipoise_link {
 	struct __equipoise_link *next;
+	void *owner;
 };
+
+/* Inserts @link after @at. For a node that has an owner already, the reference is dropped. */
+static inline int __equipoise_insert(void *head, struct __equipoise_link *at, struct __equipoise_link *link)
+{
+	__equipoise_give(link);
+	if (link->owner) {
+		__kcall(free, link);
+		return -22; /* EINVAL */
+	}
+	*link = (struct __equipoise_link){ at->next, head };
+	at->next = link;
+	return 0;
+}
+
+/* Removes the node after @at, if there is one. */
+static inline void *__equipoise_unlink(struct __equipoise_link *at)
+{
+	struct __equipoise_link *link = at->next;
+
+	if (link) {
+		at->next = link->next;
+		*link = (struct __equipoise_link){};
+	}
+	return __equipoise_take(link);
+}
 
 static inline int __equipoise_rbtree_add(void *root, void *node,
 					 bool (*less)(struct bpf_rb_node *, const struct bpf_rb_node *))
 {
-	struct __equipoise_link *at = root, *link = __equipoise_give(node);
+	struct __equipoise_link *at = root;
 
 	while (at->next && !less(node, (const struct bpf_rb_node *)at->next))
 		at = at->next;
-	link->next = at->next;
-	at->next = link;
-	return 0;
+	return __equipoise_insert(root, at, node);
 }
 #define bpf_rbtree_add(root, node, less) __equipoise_rbtree_add(root, node, less)
 
@@ -44,53 +71,35 @@ static inline struct bpf_rb_node *bpf_rbtree_remove(struct bpf_rb_root *root, st
 
 	while (at->next && at->next != link)
 		at = at->next;
-	if (!at->next)
-		return NULL;
-	at->next = link->next;
-	link->next = NULL;
-	return __equipoise_take(node);
+	return __equipoise_unlink(at);
 }
 
 static inline int bpf_list_push_front(struct bpf_list_head *head, struct bpf_list_node *node)
 {
-	struct __equipoise_link *at = (void *)head, *link = __equipoise_give(node);
-
-	link->next = at->next;
-	at->next = link;
-	return 0;
+	return __equipoise_insert(head, (void *)head, (void *)node);
 }
 
 static inline int bpf_list_push_back(struct bpf_list_head *head, struct bpf_list_node *node)
 {
-	struct __equipoise_link *at = (void *)head, *link = __equipoise_give(node);
+	struct __equipoise_link *at = (void *)head;
 
 	while (at->next)
 		at = at->next;
-	link->next = NULL;
-	at->next = link;
-	return 0;
+	return __equipoise_insert(head, at, (void *)node);
 }
 
 static inline struct bpf_list_node *bpf_list_pop_front(struct bpf_list_head *head)
 {
-	struct __equipoise_link *at = (void *)head, *link = at->next;
-
-	if (link)
-		at->next = link->next;
-	return __equipoise_take(link);
+	return __equipoise_unlink((void *)head);
 }
 
 static inline struct bpf_list_node *bpf_list_pop_back(struct bpf_list_head *head)
 {
-	struct __equipoise_link *at = (void *)head, *link;
+	struct __equipoise_link *at = (void *)head;
 
-	if (!at->next)
-		return NULL;
-	while (at->next->next)
+	while (at->next && at->next->next)
 		at = at->next;
-	link = at->next;
-	at->next = NULL;
-	return __equipoise_take(link);
+	return __equipoise_unlink(at);
 }
 
 #endif /* __SCX_OBJECT_BPF_H */

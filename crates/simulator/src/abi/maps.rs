@@ -295,10 +295,22 @@ impl Maps {
         }
     }
 
-    /// `bpf_map_lookup_percpu_elem()` of a hash: null if the hash does not have the key.
+    /// Is the map a hash, whose values are replaced?
+    pub fn is_hash(&self, map: &Map) -> bool {
+        matches!(self.contents[map.index as usize], Contents::Hash(_))
+    }
+
+    /// `bpf_map_lookup_percpu_elem()`: null if the map does not have the key.
     pub fn lookup(&mut self, map: &Map, cpu: usize, key: &[u8]) -> *mut u8 {
         match self.contents(map) {
             Contents::Hash(hash) => hash.get(key, cpu),
+            Contents::Direct(values) if !values.is_empty() => {
+                let index = key.try_into().map_or(u32::MAX, u32::from_ne_bytes);
+                match index < map.max_entries {
+                    true => map.element(cpu, index),
+                    false => std::ptr::null_mut(),
+                }
+            }
             _ => std::ptr::null_mut(),
         }
     }
@@ -371,6 +383,9 @@ impl Maps {
 
     /// `bpf_map_push_elem()`: with `BPF_EXIST` the oldest value makes room if the map is full.
     pub fn push(&mut self, map: &Map, value: Bytes<'_>, flags: u64) -> Result<(), i32> {
+        if flags & !EXIST != 0 {
+            return Err(abi::EINVAL);
+        }
         let full = |len: usize| len >= map.max_entries as usize;
         let more = u64::from(map.value_size) + ENTRY;
         if self.bytes + more > MOST_BYTES {
@@ -412,7 +427,8 @@ impl Maps {
         }
     }
 
-    /// `bpf_map_pop_elem()` into `to`, or `bpf_map_peek_elem()` if the value is to `stay`.
+    /// `bpf_map_pop_elem()` into `to`, or `bpf_map_peek_elem()` if the value is to `stay`. If there is none, `to` becomes
+    /// zero.
     pub fn pop(&mut self, map: &Map, to: Bytes<'_>, stay: bool) -> Result<(), i32> {
         let value = match self.contents(map) {
             Contents::Queue(values) if stay => values.front().cloned(),
@@ -421,7 +437,10 @@ impl Maps {
             Contents::Stack(values) => values.pop(),
             _ => return Err(abi::EINVAL),
         };
-        let value = value.ok_or(abi::ENOENT)?;
+        let Some(value) = value else {
+            to.iter().for_each(|byte| byte.set(0));
+            return Err(abi::ENOENT);
+        };
         if !stay {
             self.bytes -= u64::from(map.value_size) + ENTRY;
         }
@@ -516,6 +535,7 @@ mod tests {
                 assert_eq!(maps.push(map, &value(byte), flags), Ok(()));
             }
             assert_eq!(maps.push(map, &value(4), 0), Err(abi::E2BIG));
+            assert_eq!(maps.push(map, &value(4), NOEXIST), Err(abi::EINVAL));
             let to = value(0);
             for byte in expected {
                 for stay in [true, false] {
@@ -524,6 +544,7 @@ mod tests {
                 }
             }
             assert_eq!(maps.pop(map, &to, false), Err(abi::ENOENT));
+            assert!(to.iter().all(|byte| byte.get() == 0));
         }
     }
 

@@ -65,19 +65,28 @@ impl Objects {
         object
     }
 
+    /// Is there an object at `address`?
+    pub fn has(&self, address: usize) -> bool {
+        let object = std::ptr::without_provenance_mut(address);
+        address != 0 && self.owned.contains_key(&object)
+    }
+
     /// Adds an owner to `object`. Returns false if there is no such object.
     pub fn keep(&mut self, object: *mut c_void) -> bool {
         let owners = self.owned.get_mut(&object);
         owners.map(|(owners, _)| *owners += 1).is_some()
     }
 
-    /// Removes an owner of `object`; if it was the last one, drops the object. Returns false if there is no such
-    /// object. Does nothing for null.
-    pub fn free(&mut self, object: *mut c_void) -> bool {
-        if object.is_null() {
+    /// Removes an owner of the object that begins at `within` or has a node there; if it was the last one, drops the
+    /// object. Returns false if there is no such object. Does nothing for null.
+    pub fn free(&mut self, within: *mut c_void) -> bool {
+        if within.is_null() {
             return true;
         }
-        let Some((owners, size)) = self.owned.get_mut(&object) else {
+        let found = self.owned.range_mut(..=within).next_back();
+        let Some((&object, (owners, size))) =
+            found.filter(|(start, (_, size))| within.addr() - start.addr() <= *size)
+        else {
             return false;
         };
         *owners -= 1;

@@ -78,6 +78,12 @@ impl Timers {
         Ok(())
     }
 
+    /// Is `id` that of the timer at `address`?
+    pub fn has(&self, address: usize, id: u64) -> bool {
+        let timer = self.all.get(id.wrapping_sub(1) as usize);
+        timer.is_some_and(|timer| timer.address == address)
+    }
+
     /// The index and the state of `timer`. Ids begin at 1; an uninitialised timer has id 0.
     fn find(&mut self, timer: &BpfTimer) -> Result<(u32, &mut Timer), i32> {
         let index = timer.id.wrapping_sub(1);

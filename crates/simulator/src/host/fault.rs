@@ -167,7 +167,8 @@ impl Fault {
             }
             SIGTRAP => "reached a breakpoint, which BPF does not have; expected code without any",
             SIGXCPU => {
-                "did not return, which the kernel's verifier refuses; expected loops with an end"
+                "did not return; expected loops with an end of their own, because can_loop and cond_break, which the \
+                 kernel's verifier accepts as one, end no loop here"
             }
             _ => {
                 "accessed an invalid address, which the kernel's verifier refuses; expected a test of \

@@ -75,7 +75,10 @@ impl Kernel<'_> {
                 done = false;
                 reschedules += 1;
                 if reschedules > MAX_INSTANT_EVENTS {
-                    self.time_stands_still();
+                    self.time_stands_still(&format!(
+                        "CPU {cpu} calls ops.dispatch() again and again; expected that this finds a task to run, and does \
+                         not kick its own CPU"
+                    ));
                 }
                 continue;
             }
@@ -102,11 +105,12 @@ impl Kernel<'_> {
         }
     }
 
-    /// Ends the run: more events happened at one time than any workload causes.
+    /// Ends the run: more events happened at one time than any workload causes. `why` has the events and what was
+    /// expected.
     #[cold]
-    pub fn time_stands_still(&mut self) {
+    pub fn time_stands_still(&mut self, why: &str) {
         self.scheduler_error(format_args!(
-            "{MAX_INSTANT_EVENTS} events without time passing; expected a finite number of timers and kicks"
+            "{MAX_INSTANT_EVENTS} events without time passing: {why}"
         ));
     }
 

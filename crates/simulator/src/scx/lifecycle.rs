@@ -402,8 +402,10 @@ impl Kernel<'_> {
                 ));
             }
         }
-        // For a task that exists already, `disallow` rejects only the policy SCHED_EXT, which no simulated task has.
-        if fork && task.abi.scx.disallow.get() {
+        // For a task that exists already, and in Linux 6.12 for all, `disallow` rejects only the policy SCHED_EXT, which no
+        // simulated task has.
+        let rejects = fork && self.scx.release > native::Kernel::V6_12;
+        if rejects && task.abi.scx.disallow.get() {
             self.scheduler_error(format_args!(
                 "ops.init_task() set task->scx.disallow for {} during fork",
                 task.label()

@@ -5,7 +5,7 @@ use native::Global;
 
 /// Runs `checks` in ops.init(). If the condition of a `CHECK(condition)` is false, the run ends with an error that
 /// contains the condition.
-fn check(declarations: &str, checks: &str) {
+pub fn check(declarations: &str, checks: &str) {
     let text = format!(
         "#define CHECK(cond) ({{ if (!(cond)) {{ scx_bpf_error(\"not: %s\", #cond); return -EINVAL; }} }})
         {declarations}
@@ -40,6 +40,25 @@ fn arrays() {
         key = 3;
         CHECK(!bpf_map_lookup_elem(&map, &key));
         CHECK(bpf_map_update_elem(&map, &key, &value, BPF_ANY) == -E2BIG);",
+    );
+}
+
+#[test]
+fn core_s_macros() {
+    check(
+        "struct link { struct link *next; char name[8]; u64 number; } links[7];
+        struct { __uint(type, BPF_MAP_TYPE_HASH); __uint(max_entries, 3); __uint(key_size, 4);
+                 __uint(value_size, 8); __uint(pinning, LIBBPF_PIN_BY_NAME); } pinned SEC(\".maps\");",
+        "char name[8];
+        for (key = 0; key < 6; key++)
+            links[key].next = &links[key + 1];
+        links[6] = (struct link){ .name = \"last\", .number = 7 };
+        CHECK(BPF_CORE_READ(&links[0], next, next, next, next, next, next, number) == 7);
+        CHECK(BPF_CORE_READ(&links[1], next, next, next, next, next, next, number) == 0);
+        CHECK(BPF_CORE_READ_STR_INTO(&name, &links[5], next, name) == 5 && name[3] == 't');
+        CHECK(BPF_CORE_READ_BITFIELD_PROBED(&links[6], number) == 7);
+        struct link *same = bpf_rdonly_cast(&links[6], bpf_core_type_id_kernel(struct task_struct));
+        CHECK(same->number == 7 && bpf_core_type_matches(struct task_struct));",
     );
 }
 

@@ -423,11 +423,13 @@ fn a_timer_that_restarts_itself_at_once_is_stopped() {
 #[test]
 fn a_cpu_that_kicks_itself_at_every_switch_is_stopped() {
     let text = "void BPF_STRUCT_OPS(kicks, s32 cpu, struct task_struct *prev)
-        { scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT); }";
-    let kicks = scheduler(text, ".dispatch = (void *)kicks");
-    let (reason, message) = exit_of(&machine(1), &one(), &kicks);
-    assert_eq!(reason, "runtime error");
-    assert!(message.contains("without time passing"), "{message}");
+        { scx_bpf_kick_cpu(cpu, FLAGS); }";
+    for flags in ["0", "SCX_KICK_PREEMPT"] {
+        let kicks = scheduler(&text.replace("FLAGS", flags), ".dispatch = (void *)kicks");
+        let (_, message) = exit_of(&machine(1), &one(), &kicks);
+        let expected = "without time passing: CPU 0 calls ops.dispatch() again and again; ";
+        assert!(message.contains(expected), "{message}");
+    }
 }
 
 #[test]

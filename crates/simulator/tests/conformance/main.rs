@@ -23,6 +23,7 @@ mod hotplug;
 mod kernel_tree;
 mod kernels;
 mod network;
+mod objects;
 mod polling;
 mod properties;
 mod schedutil;

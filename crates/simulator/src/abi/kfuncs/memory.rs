@@ -13,7 +13,30 @@ use crate::{EXPLAINED_NUMBERS, Event};
 use machine::CpuMask;
 use std::cell::Cell;
 use std::ffi::c_void;
-use std::ptr::null_mut;
+use std::ptr::{null_mut, with_exposed_provenance_mut};
+
+/// The words of the value of `key` that are a timer or a pointer to an object (`__kptr`). In an array, an update leaves
+/// them alone (`copy_map_value()`); in a hash, a new value without them replaces the old one (`check_and_free_fields()`).
+fn special_words(
+    kernel: &mut Kernel<'_>,
+    map: &Map,
+    cpu: usize,
+    key: &[u8],
+) -> Vec<(*mut u64, u64)> {
+    let instance = &mut kernel.bpf.instance;
+    let value = instance.maps.lookup(map, cpu, key).cast::<u64>();
+    let words = match value.is_null() {
+        true => 0,
+        false => map.value_size as usize / 8,
+    };
+    let words = (0..words).map(|index| value.wrapping_add(index));
+    // SAFETY: a value is aligned, and has these words.
+    let words = words.map(|at| (at, unsafe { at.read() }));
+    let (timers, objects) = (&kernel.bpf.timers, &instance.objects);
+    let is_special =
+        |&(at, word): &(*mut u64, u64)| timers.has(at.addr(), word) || objects.has(word as usize);
+    words.filter(is_special).collect()
+}
 
 kfuncs! {
     fn storage_get(
@@ -41,8 +64,22 @@ kfuncs! {
     }
 
     fn map_update(kernel, map: &Map, key: Bytes, value: Bytes, flags: u64) -> i64 {
-        let (cpu, maps) = (kernel.this_cpu(), &mut kernel.bpf.instance.maps);
-        status(maps.update(map, cpu, key.key(map), value.value(map), flags))
+        let (cpu, key) = (kernel.this_cpu(), key.key(map));
+        let special = special_words(kernel, map, cpu, key);
+        let maps = &mut kernel.bpf.instance.maps;
+        let updated = maps.update(map, cpu, key, value.value(map), flags);
+        if updated.is_ok() {
+            let replaces = maps.is_hash(map);
+            for (at, word) in special {
+                // SAFETY: the words are in the value, which stays where it is.
+                unsafe { at.write(if replaces { 0 } else { word }) };
+                let timer = BpfTimer { id: word, reserved: 0 };
+                if replaces && kernel.bpf.timers.cancel(&timer).is_err() {
+                    kernel.bpf.instance.objects.free(with_exposed_provenance_mut(word as usize));
+                }
+            }
+        }
+        status(updated)
     }
 
     fn map_delete(kernel, map: &Map, key: Bytes) -> i64 {
