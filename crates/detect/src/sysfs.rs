@@ -10,7 +10,7 @@ use crate::found::{Cpu, Found};
 use crate::governor::Decider;
 use crate::kind::kind;
 use crate::limits::contradictions;
-use machine::{Cache, CpuMask, IdleState};
+use machine::{Cache, CpuMask, IdleState, input};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -39,16 +39,28 @@ fn listed(root: &Path, name: &str) -> Result<CpuMask, String> {
 /// The machine of the sysfs at `root`: `/sys`, a copy of it, a folder with a copy in `sys`, an archive of such a
 /// folder, or the text of a `/proc/cpuinfo`. The error says what was expected. Missing facts are omitted.
 pub fn sysfs(root: &Path) -> Result<Found, String> {
-    if !root.is_file() {
+    let is_stdin = root == Path::new(input::STDIN);
+    if root.is_dir() || !(root.exists() || is_stdin) {
         return of_folder(root);
     }
+    let folder = cage::Folder::new().map_err(|error| format!("no temporary folder: {error}"))?;
+    // A pipe can be read once, and tar reads the file, too.
+    let copy = folder.path().join("input");
+    let root = match root.is_file() && !is_stdin {
+        true => root,
+        false => {
+            let bytes = input::read_bytes(root, "file");
+            let bytes = bytes.map_err(|error| error.message().to_owned())?;
+            std::fs::write(&copy, bytes).map_err(|error| format!("no temporary file: {error}"))?;
+            &copy
+        }
+    };
     let info = read(root)
         .map(|text| CpuInfo::read(&text))
         .unwrap_or_default();
     if !info.online().is_empty() {
         return Ok(info.machine());
     }
-    let folder = cage::Folder::new().map_err(|error| format!("no temporary folder: {error}"))?;
     archive::unpack(root, folder.path())?;
     match archive::root(folder.path()) {
         Some(root) => of_folder(&root),

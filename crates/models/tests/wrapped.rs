@@ -85,6 +85,21 @@ fn first_tasks_are_bound_unless_they_choose() {
     }
 }
 
+#[test]
+fn bindings_outside_the_nodes_are_noted() {
+    let machine = Machine::find("smp-2x8").unwrap();
+    let notes = |cpus: &str| {
+        let load = load(&format!("mixed:cpus={cpus}")).unwrap();
+        bind(load, "1").notes_on(&machine)
+    };
+    assert!(notes("8-9").is_empty());
+    for cpus in ["0-1", "0-8"] {
+        let says = notes(cpus);
+        let note = format!("bound to CPUs {cpus}. They run there, also outside node 1.");
+        assert!(says[0].ends_with(&note), "{says:?}");
+    }
+}
+
 fn affinities(mut task: TaskSpec, env: &mut Env, asked: &mut Vec<String>) {
     loop {
         match task.program.next(env) {

@@ -6,6 +6,18 @@ use crate::{CpuBound, Env, Metric, Op, Program, Start, TaskSpec, Workload};
 use machine::input::BadInput;
 use machine::{CpuMask, Machine};
 
+/// The CPUs of the sets to which `workload` binds threads of `machine` and which are `wrong`, if there are such sets.
+pub(crate) fn wrongly_bound(
+    workload: &dyn Workload,
+    machine: &Machine,
+    wrong: impl Fn(&CpuMask) -> bool,
+) -> Option<CpuMask> {
+    let sets = workload.bindings().into_iter();
+    let sets = sets.map(|set| set.and(&machine.all_cpus()));
+    let wrong = sets.filter(|set| !set.is_empty() && wrong(set));
+    wrong.reduce(|all, set| all.or(&set))
+}
+
 struct Bound {
     workload: Box<dyn Workload>,
     nodes: String,
@@ -55,6 +67,24 @@ impl Workload for Bound {
     fn check(&self, machine: &Machine) -> Result<(), Box<BadInput>> {
         self.cpus(machine)?;
         self.workload.check(machine)
+    }
+
+    fn notes_on(&self, machine: &Machine) -> Vec<String> {
+        let mut notes = self.workload.notes_on(machine);
+        let Ok(cpus) = self.cpus(machine) else {
+            return notes;
+        };
+        // A thread that asks for all CPUs gets those of the nodes.
+        let is_wrong = |set: &CpuMask| !set.is_subset(&cpus) && *set != machine.all_cpus();
+        let elsewhere = wrongly_bound(&*self.workload, machine, is_wrong);
+        notes.extend(elsewhere.map(|elsewhere| {
+            format!(
+                "In `{}`, threads are bound to CPUs {elsewhere}. They run there, also outside node {}.",
+                self.name(),
+                self.nodes
+            )
+        }));
+        notes
     }
 
     fn of_run(&self, run: u32, count: u32) -> Option<Box<dyn Workload>> {

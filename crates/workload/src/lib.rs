@@ -94,6 +94,10 @@ pub trait Workload: Send + Sync {
     fn notes(&self) -> Vec<String> {
         self.inner().map_or_else(Vec::new, |inner| inner.notes())
     }
+    /// The sets of CPUs to which the workload binds threads.
+    fn bindings(&self) -> Vec<CpuMask> {
+        self.inner().map_or_else(Vec::new, |inner| inner.bindings())
+    }
     /// Sentences about bindings of threads to CPUs that do not hold on `machine`.
     fn notes_on(&self, machine: &Machine) -> Vec<String> {
         self.inner()

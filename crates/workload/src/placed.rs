@@ -10,6 +10,7 @@
 //! busy:threads=2,cpu_time=more                    the more CPU time the two get, the better
 //! ```
 
+use crate::bound::wrongly_bound;
 use crate::cpu_time::{self, Account};
 use crate::group::{Bandwidth, ControlGroup, GroupId};
 use crate::params::nanoseconds;
@@ -254,6 +255,27 @@ impl Workload for Placed {
         Some(&*self.workload)
     }
 
+    fn bindings(&self) -> Vec<CpuMask> {
+        let inner = self.workload.bindings().into_iter();
+        let bound = inner.map(|cpus| self.placement.affinity(cpus));
+        bound.chain(self.placement.cpus).collect()
+    }
+
+    fn notes_on(&self, machine: &Machine) -> Vec<String> {
+        let own = self.placement.cpus;
+        let replaced = own
+            .and_then(|cpus| wrongly_bound(&*self.workload, machine, |set| !set.intersects(&cpus)));
+        let note = own.zip(replaced).map(|(cpus, replaced)| {
+            format!(
+                "In `{}`, threads are bound to CPUs {replaced}. `cpus` replaces these by CPUs {cpus}.",
+                self.name
+            )
+        });
+        let mut notes = self.workload.notes_on(machine);
+        notes.extend(note);
+        notes
+    }
+
     fn cpu_bound(&self) -> Option<CpuBound> {
         // A quota or a restriction to some CPUs leaves less than the machine has.
         let is_whole = self.placement.cpus.is_none() && self.placement.quota.is_none();
@@ -460,6 +482,20 @@ mod tests {
         let low = SchedPolicy::Normal { nice: 18, slice_ns };
         assert_eq!(own.policy(low), SchedPolicy::Batch { nice: 19, slice_ns });
         assert_eq!(read("slice=5ms").policy(low), low);
+    }
+
+    #[test]
+    fn contradicting_bindings_are_noted() {
+        let json = r#"{ "tasks": { "a": { "cpus": [2], "run": 1, "loop": 1 } } }"#;
+        let machine = crate::fake::machine(4);
+        let notes = |cpus: &str| {
+            let load = crate::parse("pin", "pin.json", json, Some(cpus)).unwrap();
+            load.notes_on(&machine)
+        };
+        assert_eq!(notes("cpus=1-2"), [""; 0]);
+        let note =
+            "In `pin:cpus=0-1`, threads are bound to CPUs 2. `cpus` replaces these by CPUs 0-1.";
+        assert_eq!(notes("cpus=0-1"), [note]);
     }
 
     #[test]

@@ -420,6 +420,11 @@ impl Workload for RtApp {
         notes
     }
 
+    fn bindings(&self) -> Vec<CpuMask> {
+        let bindings = self.plan.config.bindings.iter();
+        bindings.map(|(cpus, _)| *cpus).collect()
+    }
+
     /// Checks that `cpus` are CPUs of `machine`, and that the timeline is possible there.
     fn check(&self, machine: &Machine) -> Result<(), Box<BadInput>> {
         let all = machine.all_cpus();

@@ -5,8 +5,8 @@
 //! name. The run ends when all tasks have exited, or when the shortest duration of a workload is over.
 
 use crate::{ControlGroup, Env, GroupId, Metric, MetricId, Op, Program, Start, TaskSpec, Workload};
-use machine::Machine;
 use machine::input::BadInput;
+use machine::{CpuMask, Machine};
 use std::sync::Arc;
 
 struct Together {
@@ -85,6 +85,10 @@ impl Workload for Together {
 
     fn notes(&self) -> Vec<String> {
         self.parts.iter().flat_map(|part| part.notes()).collect()
+    }
+
+    fn bindings(&self) -> Vec<CpuMask> {
+        self.parts.iter().flat_map(|part| part.bindings()).collect()
     }
 
     fn notes_on(&self, machine: &Machine) -> Vec<String> {

@@ -126,6 +126,21 @@ fn a_cpuinfo_of_arm_has_kinds() {
     );
 }
 
+#[test]
+fn a_pipe_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let writer = {
+        let pipe = pipe.clone();
+        std::thread::spawn(move || std::fs::write(pipe, "processor\t: 0\nCPU part\t: 0xd05\n"))
+    };
+    let (found, _) = machine(detect::sysfs(&pipe).unwrap());
+    writer.join().unwrap().unwrap();
+    assert_eq!(found.cpus.len(), 1);
+}
+
 /// Before Linux 3.19, arm64 had the kind of core once, after the last CPU.
 #[test]
 fn a_kind_of_core_after_the_last_cpu_is_that_of_all() {

@@ -69,8 +69,16 @@ pub fn read(line: &str) -> Result<Read<'_>, Wrong> {
     }))
 }
 
-/// Reads a line between the events, or before them: ftrace's heading `#P:8`, the headings of `trace-cmd report`
-/// (`cpus=8`, `version = 6` and `CPU 1 is empty`), and the headings of Android's atrace.
+/// The beginnings of the last lines of `trace-cmd report -w`.
+const SUMMARY: [&str; 3] = [
+    "Average wakeup latency: ",
+    "Maximum Latency: ",
+    "Minimum Latency: ",
+];
+
+/// Reads a line between the events, or before or after them: ftrace's heading `#P:8`, the headings of `trace-cmd report`
+/// (`cpus=8`, `version = 6` and `CPU 1 is empty`) and its summary, the headings of Android's atrace, and the rounds of
+/// `perf script --show-round-events`.
 fn heading(line: &str) -> Option<Read<'_>> {
     // `num_online_cpus()` and `_SC_NPROCESSORS_CONF`.
     let online = line.rsplit_once("#P:").filter(|_| line.starts_with('#'));
@@ -86,8 +94,10 @@ fn heading(line: &str) -> Option<Read<'_>> {
         .and_then(|rest| rest.strip_suffix(" is empty"));
     let is_empty = empty.is_some_and(|cpu| cpu.trim().parse::<usize>().is_ok());
     let is_atrace = matches!(line, "TRACE:" | "capturing trace... done");
+    let is_summary = SUMMARY.iter().any(|start| line.starts_with(start));
+    let is_round = line.starts_with("PERF_RECORD_") && !line.contains(' ');
     let is_other = line.is_empty() || line.starts_with('#') || line.starts_with("version =");
-    match is_empty || is_atrace || is_other {
+    match is_empty || is_atrace || is_summary || is_round || is_other {
         true => Some(Read::Nothing),
         false => lost(line).map(Read::Lost),
     }

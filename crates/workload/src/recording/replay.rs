@@ -158,14 +158,19 @@ impl Workload for Replay {
         Some(&self.plan.recording)
     }
 
-    fn notes_on(&self, machine: &Machine) -> Vec<String> {
-        let all = machine.all_cpus();
+    fn bindings(&self) -> Vec<CpuMask> {
         let threads = self.plan.recording.threads.iter();
-        let sets = threads.flat_map(|thread| &thread.steps);
-        let sets = sets.filter_map(|step| match *step {
+        let steps = threads.flat_map(|thread| &thread.steps);
+        let sets = steps.filter_map(|step| match *step {
             Step::Cpus(Some(mask)) => Some(cpus_of(mask)),
             _ => None,
         });
+        sets.collect()
+    }
+
+    fn notes_on(&self, machine: &Machine) -> Vec<String> {
+        let all = machine.all_cpus();
+        let sets = self.bindings().into_iter();
         let lost = sets.filter(|cpus| !cpus.intersects(&all));
         let lost = lost.reduce(|lost, cpus| lost.or(&cpus));
         lost.map(|lost| {

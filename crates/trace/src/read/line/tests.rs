@@ -124,7 +124,15 @@ fn a_name_may_have_an_equals_sign() {
 
 #[test]
 fn irrelevant_lines_are_skipped() {
-    for line in ["", "# tracer: nop", "CPU 1 is empty", "version = 7"] {
+    for line in [
+        "",
+        "# tracer: nop",
+        "CPU 1 is empty",
+        "version = 7",
+        "Average wakeup latency: 203.930 usecs",
+        "Maximum Latency: 7969.306 usecs at timestamp: 0.009070",
+        "PERF_RECORD_FINISHED_ROUND",
+    ] {
         assert_eq!(read(line), Ok(Read::Nothing), "{line}");
     }
     assert_eq!(read("#          #P:8"), Ok(Read::Online(8)));
