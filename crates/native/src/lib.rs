@@ -483,7 +483,8 @@ mod tests {
             "{refused}"
         );
         compile(&format!(
-            "{MINIMAL}struct s {{ u64 a[100]; }} from, to;\nvoid f(void)\n{{\n\tto = from;\n}}\n"
+            "{MINIMAL}struct s {{ u64 a[100]; }} from, to;\nint bcmp(const void *, const void *, size_t);\n\
+             bool f(void)\n{{\n\tto = from;\n\treturn bcmp(&from, &to, sizeof(to));\n}}\n"
         ))
         .unwrap();
     }

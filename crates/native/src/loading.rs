@@ -14,8 +14,9 @@ use object::{
 
 /// Functions that a C compiler calls implicitly where clang would emit BPF instructions, and functions to which the
 /// headers in `include/` map BPF helpers.
-const C_LIBRARY: [&str; 9] = [
-    "memcpy", "memmove", "memset", "memcmp", "strcpy", "strlen", "strncmp", "strncpy", "snprintf",
+const C_LIBRARY: [&str; 10] = [
+    "memcpy", "memmove", "memset", "memcmp", "bcmp", "strcpy", "strlen", "strncmp", "strncpy",
+    "snprintf",
 ];
 
 /// The libraries that a compiler links by default.
