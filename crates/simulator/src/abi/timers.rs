@@ -16,6 +16,8 @@ const PERIOD_NS: u64 = 1_000_000;
 #[derive(Default)]
 pub struct Timers {
     all: Vec<Timer>,
+    /// The address of the timer whose callback runs, if any.
+    pub calling: Option<usize>,
     /// The generation of new timers; expiries of forgotten timers have an older generation.
     generation: u32,
     /// The start of the current counting period, in ns, and the number of expiries in that period.
@@ -134,8 +136,11 @@ impl Timers {
         Ok((at, expiry))
     }
 
-    /// `bpf_timer_cancel()`: was the timer running?
+    /// `bpf_timer_cancel()`: was the timer running? A callback that cancelled its own timer would wait for itself.
     pub fn cancel(&mut self, timer: &BpfTimer) -> Result<bool, i32> {
+        if self.calling == Some(std::ptr::from_ref(timer).addr()) {
+            return Err(abi::EDEADLK);
+        }
         let (_, timer) = self.find(timer)?;
         timer.generation = timer.generation.wrapping_add(1);
         Ok(std::mem::take(&mut timer.active))

@@ -128,6 +128,7 @@ impl Kernel<'_> {
         };
         self.enter(cpu);
         self.charge_irq(cpu, self.cpus[cpu].costs.timer_irq_ns);
+        self.bpf.timers.calling = Some(due.address);
         self.in_interrupt(abi::SOFTIRQ_OFFSET, |kernel| {
             call_op!(
                 kernel,
@@ -138,6 +139,7 @@ impl Kernel<'_> {
                 value
             );
         });
+        self.bpf.timers.calling = None;
         self.leave(cpu);
     }
 

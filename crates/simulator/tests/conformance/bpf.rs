@@ -421,6 +421,13 @@ fn a_timer_can_be_cancelled_and_started_anew() {
 }
 
 #[test]
+fn a_timer_s_callback_cannot_cancel_the_timer() {
+    let cancel = "note(\"cancel\", NULL, bpf_timer_cancel(&holder->timer));";
+    let lines = timers("ARRAY", cancel, "bpf_timer_start(first, 1000000, 0);");
+    assert!(times(&lines).contains(&(-35, 1000)), "{:?}", times(&lines));
+}
+
+#[test]
 fn loops_clocks_and_formats() {
     check(
         "static long add(u32 i, u64 *sum) { *sum += i; return *sum > 20; }",

@@ -82,5 +82,6 @@ pub const ENOENT: i32 = 2;
 pub const E2BIG: i32 = 7;
 pub const ENOMEM: i32 = 12;
 pub const EBUSY: i32 = 16;
+pub const EDEADLK: i32 = 35;
 pub const EEXIST: i32 = 17;
 pub const EINVAL: i32 = 22;
