@@ -17,8 +17,8 @@ const LONGEST_MS: f64 = 10_000.0;
 
 /// The frame times in `text`, the content of `file`, in ms. MangoHud writes two lines about the computer before the
 /// columns' names; comments begin with `//`. A missing value, for which PresentMon writes `NA`, is left out. It is an
-/// error if no line names a column of frame times, or if another value is not a positive number. A last line without a
-/// line feed is left out, because the game is still writing it, and half of a number is a number, too.
+/// error if no line names a column of frame times, if another value is not a positive number, or if a line has more
+/// values than the columns' names: with decimal commas, `16,6` would be 16 and 6. A last line without a line feed is left out, because the game is still writing it, and half of a number is a number, too.
 pub fn read(file: &str, mut text: impl Read) -> Result<Vec<f64>, Box<BadInput>> {
     let expected = "expected a log of MangoHud (output_folder, log_duration), or a CSV with a column frametime or MsBetweenPresents, in ms";
     let bad = |line: Option<u64>, message: String| {
@@ -42,11 +42,18 @@ pub fn read(file: &str, mut text: impl Read) -> Result<Vec<f64>, Box<BadInput>> 
     for record in reader.records() {
         let record = record.map_err(|error| bad(None, error.to_string()))?;
         let line = record.position().map(csv::Position::line);
-        let Some(index) = column else {
+        let Some((index, names)) = column else {
             let named = |it: &str| COLUMNS.iter().any(|known| known.eq_ignore_ascii_case(it));
-            column = record.iter().position(named);
+            column = record.iter().position(named).map(|it| (it, record.len()));
             continue;
         };
+        if record.len() > names {
+            let message = format!(
+                "{} values for {names} columns; is a comma a decimal point?",
+                record.len()
+            );
+            return Err(bad(line, message));
+        }
         let value = record.get(index).unwrap_or_default();
         if value.is_empty() || value.eq_ignore_ascii_case("NA") {
             continue;
@@ -126,6 +133,11 @@ mod tests {
         assert!(
             line.contains("f.csv:3: `fast` is not a frame time"),
             "{line}"
+        );
+        let commas = message("fps,frametime\n60,2,16,6\n");
+        assert!(
+            commas.contains("f.csv:2: 4 values for 2 columns"),
+            "{commas}"
         );
         assert!(message("frametime\n-1\n").contains("`-1`"));
         assert!(message("frametime\ninf\n").contains("`inf`"));

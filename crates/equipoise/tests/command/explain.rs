@@ -138,7 +138,7 @@ fn the_answer_is_in_words() {
     for words in [
         "Why threads wait: mixed",
         "ui waited ",
-        "Decisions about these threads and their reasons",
+        "Decisions about these threads by reason",
         "Time from wakeup to running",
     ] {
         assert!(said.contains(words), "{words}: {said}");

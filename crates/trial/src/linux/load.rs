@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -155,8 +155,8 @@ fn switches() -> u64 {
 /// A log of frame times, or a folder of logs.
 pub struct Frames {
     place: PathBuf,
-    /// The inode and the length in bytes of each log at the start of the turn.
-    before: HashMap<PathBuf, (u64, u64)>,
+    /// The state of each log at the start of the turn.
+    before: HashMap<PathBuf, State>,
 }
 
 impl Frames {
@@ -184,7 +184,7 @@ impl Frames {
     pub fn check(place: &Path, is_command: bool) -> Result<(), Box<BadInput>> {
         let folder = place.parent().filter(|it| *it != Path::new(""));
         let is_new = is_command && folder.is_none_or(Path::is_dir) && !place.exists();
-        let is_empty = state(place).is_some_and(|it| it.1 == 0) && place.is_file();
+        let is_empty = state(place).is_some_and(|it| it.length == 0);
         match is_new || is_empty || place.is_dir() {
             true => Ok(()),
             false => read(place, u64::MAX).map(|_| ()),
@@ -202,11 +202,11 @@ impl Frames {
             .as_ref()
             .map_or(Ok(Vec::new()), |it| read(it, u64::MAX))?;
         if let Some(file) = file
-            && let Some(&(inode, length)) = self.before.get(&file)
-            && state(&file).is_some_and(|it| it.0 == inode && it.1 >= length)
+            && let Some(before) = self.before.get(&file)
+            && before.is_start_of(&file)
         {
             // Before the game has written the names of the columns, there are no frames.
-            let earlier = read(&file, length).map_or(0, |it| it.len());
+            let earlier = read(&file, before.length).map_or(0, |it| it.len());
             frames.drain(..earlier.min(frames.len()));
         }
         match frames.is_empty() {
@@ -222,14 +222,53 @@ impl Frames {
     /// follow from its time, because a clock may be set, and some file systems round times down to two seconds.
     fn newest(&self) -> Option<PathBuf> {
         let logs = logs(&self.place).into_iter();
-        let changed = logs.filter(|log| state(log) != self.before.get(log).copied());
+        let changed = logs.filter(|log| match state(log) {
+            // The game has not written the names of the columns yet.
+            Some(state) if state.length == 0 => false,
+            state => state.as_ref() != self.before.get(log),
+        });
         changed.max_by_key(|log| fs::metadata(log).and_then(|it| it.modified()).ok())
     }
 }
 
-fn state(log: &Path) -> Option<(u64, u64)> {
-    let found = fs::metadata(log).ok()?;
-    Some((found.ino(), found.len()))
+/// The state of a log.
+#[derive(Debug, PartialEq)]
+struct State {
+    inode: u64,
+    /// The length in bytes.
+    length: u64,
+    /// The last bytes, at most [`END`].
+    end: Vec<u8>,
+}
+
+/// The number of bytes by which a log that was continued is told from a log that was written anew: some frames.
+const END: u64 = 256;
+
+impl State {
+    /// Has `log`, which was in this state, only been continued?
+    fn is_start_of(&self, log: &Path) -> bool {
+        let found = fs::metadata(log).is_ok_and(|it| it.ino() == self.inode);
+        found && end(log, self.length).is_some_and(|it| it == self.end)
+    }
+}
+
+fn state(log: &Path) -> Option<State> {
+    let found = fs::metadata(log).ok().filter(fs::Metadata::is_file)?;
+    let length = found.len();
+    Some(State {
+        inode: found.ino(),
+        length,
+        end: end(log, length)?,
+    })
+}
+
+/// The last bytes of the first `length` bytes of `log`.
+fn end(log: &Path, length: u64) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; length.min(END) as usize];
+    let log = fs::File::open(log).ok()?;
+    log.read_exact_at(&mut bytes, length - length.min(END))
+        .ok()?;
+    Some(bytes)
 }
 
 fn read(file: &Path, length: u64) -> Result<Vec<f64>, Box<BadInput>> {
@@ -285,6 +324,10 @@ mod tests {
         frames.begin();
         fs::write(&log, "fps,frametime\n60,16\n60,17\n50,20\n").unwrap();
         assert_eq!(frames.end().unwrap(), [20.0]);
+        // A log that is written anew in each turn has only frames of the turn.
+        frames.begin();
+        fs::write(&log, "fps,frametime\n60,11\n60,12\n50,21\n40,25\n").unwrap();
+        assert_eq!(frames.end().unwrap(), [11.0, 12.0, 21.0, 25.0]);
         // A log that has ended gives no turn any frames.
         frames.begin();
         assert!(
@@ -314,6 +357,7 @@ mod tests {
         );
         fs::write(folder.path().join("game.csv"), "fps,frametime\n40,25\n").unwrap();
         fs::write(folder.path().join("game_summary.csv"), "0.1% Min FPS\n3\n").unwrap();
+        fs::write(folder.path().join("begun.csv"), "").unwrap();
         assert_eq!(frames.end().unwrap(), [25.0]);
     }
 
