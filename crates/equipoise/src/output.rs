@@ -57,10 +57,9 @@ impl Staged {
         path: &Path,
         fill: impl FnOnce(&mut dyn Write) -> Result<(), Error>,
     ) -> Result<PathBuf, Error> {
-        let names = (2..).map(|nr: u32| with_name(path, &nr.to_string()));
-        let mut names = iter::once(path.to_owned()).chain(names);
-        let is_free = |name: &PathBuf| self.files.iter().all(|(_, other)| other != name);
-        let name = names.find(is_free).expect("some number is free");
+        let name = free_name(path, |name| {
+            self.files.iter().all(|(_, other)| other != name)
+        });
         let folder = match is_device(path) {
             true => std::env::temp_dir(),
             false => folder_of(path).to_owned(),
@@ -389,6 +388,13 @@ fn traces(file: &Path, cases: &[(String, Case<'_>)], runs: &Runs) -> Result<Stag
 fn with_name(file: &Path, name: &str) -> PathBuf {
     let extension = file.extension().unwrap_or_default().to_string_lossy();
     file.with_extension(format!("{}.{extension}", file_name(name)))
+}
+
+/// The first name that `is_free` of `path`, `path.2.txt`, `path.3.txt` and so on.
+pub fn free_name(path: &Path, is_free: impl Fn(&Path) -> bool) -> PathBuf {
+    let names = (2..).map(|nr: u32| with_name(path, &nr.to_string()));
+    let mut names = iter::once(path.to_owned()).chain(names);
+    names.find(|it| is_free(it)).expect("some number is free")
 }
 
 /// `name` as part of a file's name, which a leading dot does not hide.

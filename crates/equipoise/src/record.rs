@@ -16,7 +16,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::iter;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::atomic::Ordering;
@@ -94,11 +93,9 @@ pub fn run(args: &Record) -> Result<(), Error> {
     }
 }
 
-/// Writes the trace of a recording that is no workload to a new file beside `output`.
-fn keep(output: &Path, trace: &[u8]) -> Result<(), Error> {
-    let names = iter::once("dat".to_owned()).chain((2..).map(|nr| format!("{nr}.dat")));
-    let mut files = names.map(|it| output.with_extension(it));
-    let file = files.find(|it| !it.exists()).expect("some number is free");
+/// Writes the trace of a recording that is no workload to a new file beside `workload`.
+fn keep(workload: &Path, trace: &[u8]) -> Result<(), Error> {
+    let file = output::free_name(&workload.with_extension("dat"), |it| !it.exists());
     fs::write(&file, trace).map_err(|error| Error::write(&file, &error))?;
     say!("written: {}, the trace of the recording", file.display());
     Ok(())

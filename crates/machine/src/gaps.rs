@@ -72,6 +72,7 @@ mod tests {
         assert!(gaps[1].contains("context_switch_ns"), "{gaps:?}");
         assert!(machine.power_gaps().is_empty());
     }
+
     #[test]
     fn power_of_busy_cores_alone_is_a_gap() {
         let file = "name = \"m\"\n[core.big]\n[core.big.power]\nsource = \"s\"\ndynamic_mw = 900\nstatic_mw = 0\n\

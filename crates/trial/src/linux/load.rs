@@ -315,6 +315,11 @@ mod tests {
         assert_eq!(child.wait_with_output().unwrap().stdout, b"");
     }
 
+    fn has_no_frames(frames: &mut Frames) {
+        let error = frames.end().unwrap_err().to_string();
+        assert!(error.contains("no new frame"), "{error}");
+    }
+
     #[test]
     fn the_frames_of_a_turn_are_those_that_it_added() {
         let folder = tempfile::tempdir().unwrap();
@@ -330,13 +335,7 @@ mod tests {
         assert_eq!(frames.end().unwrap(), [11.0, 12.0, 21.0, 25.0]);
         // A log that has ended gives no turn any frames.
         frames.begin();
-        assert!(
-            frames
-                .end()
-                .unwrap_err()
-                .to_string()
-                .contains("no new frame")
-        );
+        has_no_frames(&mut frames);
         frames.begin();
         fs::remove_file(&log).unwrap();
         fs::write(folder.path().join("keeps-the-inode"), "").unwrap();
@@ -348,13 +347,7 @@ mod tests {
     fn the_newest_log_of_a_folder_counts() {
         let folder = tempfile::tempdir().unwrap();
         let mut frames = Frames::new(folder.path().to_owned());
-        assert!(
-            frames
-                .end()
-                .unwrap_err()
-                .to_string()
-                .contains("no new frame")
-        );
+        has_no_frames(&mut frames);
         fs::write(folder.path().join("game.csv"), "fps,frametime\n40,25\n").unwrap();
         fs::write(folder.path().join("game_summary.csv"), "0.1% Min FPS\n3\n").unwrap();
         fs::write(folder.path().join("begun.csv"), "").unwrap();
