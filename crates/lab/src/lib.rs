@@ -48,8 +48,8 @@ pub use metrics::{WASTE, metrics};
 pub use peers::{Peer, fetch_sources};
 pub use reproduce::{Cell, NO_DIFFERENCE_PCT, ReproducedRow, Reproduction, Summary, groups, sign};
 pub use runs::{
-    Case, Failure, Measured, Run, Runs, STALL_NS, Stalled, Threads, Watch, explain_until, measure,
-    measure_part, trace_run, trace_until,
+    Case, Failure, Measured, Run, Runs, STALL_NS, Stalled, Threads, Traced, Watch, explain_until,
+    measure, measure_part, trace_run, trace_until,
 };
 pub use samples::{Open, Pooled, Samples, nearest_rank};
 pub use scheduler::Scheduler;

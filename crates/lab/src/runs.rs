@@ -5,7 +5,7 @@ use crate::stats::mean;
 use crate::{Samples, Scheduler, metrics};
 use machine::Machine;
 use native::{Global, Object};
-use simulator::{Config, GroupRequest, Outcome, Trace};
+use simulator::{Config, Deadlock, GroupRequest, Outcome, Trace};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Mutex;
@@ -70,7 +70,7 @@ impl Runs {
 }
 
 /// The kept results of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Run {
     /// The samples of each metric ([`metrics`](crate::metrics())), and then the samples of new-idle balancing.
     pub samples: Vec<Samples>,
@@ -88,6 +88,8 @@ pub struct Run {
     pub threads: Vec<Threads>,
     /// The threads that were runnable but had stopped running long before the end.
     pub stalled: Vec<Stalled>,
+    /// The deadlock that lasted until the end, unless it was shorter than a stall.
+    pub deadlock: Option<Deadlock>,
 }
 
 impl Run {
@@ -200,6 +202,12 @@ impl Measured {
         found
             .map(|(thread, (runs, since))| (thread.to_owned(), runs, since))
             .collect()
+    }
+
+    /// The deadlock of the first run that had one, and the number of such runs.
+    pub fn deadlock(&self) -> Option<(&Deadlock, usize)> {
+        let mut found = self.runs.iter().filter_map(|run| run.deadlock.as_ref());
+        Some((found.next()?, 1 + found.count()))
     }
 
     /// The mean over the runs of `count`; NaN without a run.
@@ -332,6 +340,9 @@ pub(crate) fn complete(measured: &[Measured]) -> u32 {
     measured.first().map_or(0, |case| case.runs.len() as u32)
 }
 
+/// The result of a traced run: its deadlock, as [`Run`] has it.
+pub type Traced = Result<Option<Deadlock>, Box<Failure>>;
+
 /// Repeats run 0 of `case`, up to its end or until `stop` is true, and sends its scheduling events to `trace`. The
 /// error of a run that was stopped is [`simulator::Error::Stopped`].
 pub fn trace_until(
@@ -339,7 +350,7 @@ pub fn trace_until(
     runs: &Runs,
     trace: &mut dyn Trace,
     stop: &AtomicBool,
-) -> Result<(), Box<Failure>> {
+) -> Traced {
     trace_run(case, runs, 0, trace, stop)
 }
 
@@ -350,7 +361,7 @@ pub fn trace_run(
     run: u32,
     trace: &mut dyn Trace,
     stop: &AtomicBool,
-) -> Result<(), Box<Failure>> {
+) -> Traced {
     trace_object(case, case.scheduler.object(), runs, run, trace, stop)
 }
 
@@ -361,7 +372,7 @@ pub fn explain_until(
     runs: &Runs,
     trace: &mut dyn Trace,
     stop: &AtomicBool,
-) -> Result<(), Box<Failure>> {
+) -> Traced {
     let object = case.scheduler.explaining_object().map_err(|error| {
         let seed = runs.request(0, true).seed;
         failure(case, 0, seed, simulator::Error::Fault(error.to_string()))
@@ -376,11 +387,11 @@ fn trace_object(
     run: u32,
     trace: &mut dyn Trace,
     stop: &AtomicBool,
-) -> Result<(), Box<Failure>> {
+) -> Traced {
     let globals = case.scheduler.globals(case.machine);
     let request = runs.request(run, true);
     simulate(case, object, &globals, &request, Some(trace), stop)
-        .map(drop)
+        .map(|outcome| deadlock(&outcome))
         .map_err(|error| failure(case, run, request.seed, error))
 }
 
@@ -444,7 +455,7 @@ fn simulate_object(
 
 fn keep(case: &Case<'_>, outcome: Outcome) -> Run {
     let own = 0..case.workload.metrics().len();
-    let (threads, stalled) = (threads(&outcome), stalled(&outcome));
+    let (threads, stalled, deadlock) = (threads(&outcome), stalled(&outcome), deadlock(&outcome));
     let machines = metrics::samples(case.workload, case.machine, &outcome, &threads);
     let balancing = case.scheduler.counters(&outcome.read);
     let newidle = metrics::newidle_samples(&outcome, balancing.as_ref());
@@ -464,6 +475,7 @@ fn keep(case: &Case<'_>, outcome: Outcome) -> Run {
         },
         threads,
         stalled,
+        deadlock,
     }
 }
 
@@ -504,6 +516,11 @@ fn stalled(outcome: &Outcome) -> Vec<Stalled> {
             })
         })
         .collect()
+}
+
+fn deadlock(outcome: &Outcome) -> Option<Deadlock> {
+    let is_stall = |it: &Deadlock| outcome.simulated_ns.saturating_sub(it.at_ns) >= STALL_NS;
+    outcome.deadlock.clone().filter(is_stall)
 }
 
 fn open_wait(task: &simulator::TaskTotals, outcome: &Outcome) -> u64 {

@@ -101,10 +101,10 @@ fn decisions(machine: &str, workload: &str, scheduler: &str) -> String {
     digest(machine, workload, scheduler, lab::trace_until).0
 }
 
-type Traced = fn(&Case<'_>, &Runs, &mut dyn Trace, &AtomicBool) -> Result<(), Box<lab::Failure>>;
+type Tracing = fn(&Case<'_>, &Runs, &mut dyn Trace, &AtomicBool) -> lab::Traced;
 
 /// As [`decisions`], for a run traced with `traced`; also returns the number of recorded decisions.
-fn digest(machine: &str, workload: &str, scheduler: &str, traced: Traced) -> (String, u64) {
+fn digest(machine: &str, workload: &str, scheduler: &str, traced: Tracing) -> (String, u64) {
     let mut digested = Digested::default();
     let runs = Runs {
         count: 1,

@@ -43,6 +43,7 @@ pub use wait::{After, Asked, Latencies, Unknown, Wait, Waits};
 pub use window::Subject;
 
 use machine::Machine;
+use simulator::Deadlock;
 
 /// The explanation of a run.
 pub struct Explanation<'a> {
@@ -60,6 +61,8 @@ pub struct Explanation<'a> {
     pub missed: Option<u64>,
     /// The time in ns at which the run ended.
     pub end: u64,
+    /// The deadlock that lasted until the end, if any.
+    pub deadlock: Option<Deadlock>,
     /// The waits of the shown threads after their wakeups, by name.
     pub latencies: Vec<Latencies>,
     /// The missed periods that lost most time, with reasons.

@@ -27,6 +27,9 @@
 //!   of the difference.
 //! - `stalled[]`: the threads that were runnable and did not run from some time until the end: `policy`, `thread`, the
 //!   number of `runs` in which this happened, and `since_s`, the time in the first of these runs.
+//! - `deadlocks[]`: the policies under which all threads waited for each other until the duration ended the run:
+//!   `policy`, the number of `runs` in which this happened, and of the first of these runs `since_s` and `waiting`, what
+//!   each thread waited for.
 //! - `verdict[]`: one for each measured goal: `goal` (`latency`, `throughput`, `energy` or `fairness`); `best[]`, the
 //!   policies that no other beats, best first, and `worst` (empty and null if no difference is significant and at least
 //!   1 %); `measures[]` that decide; `standings[]`, one for each `policy`: `change_pct` with `change_margin_pct`, the
@@ -143,6 +146,7 @@ pub fn comparison(findings: &Findings<'_>) -> String {
         "exact": !runs.noise,
         "at_full_speed": at_full_speed,
         "stalled": stalled(comparison),
+        "deadlocks": deadlocks(comparison),
         "verdict": verdict(findings),
         "results": findings.entries().map(entered).collect::<Value>(),
         "threads": threads(comparison),
@@ -163,6 +167,21 @@ fn stalled(comparison: &Comparison) -> Value {
                     "since_s": since_ns as f64 / 1e9,
                 })
             })
+        })
+        .collect()
+}
+
+fn deadlocks(comparison: &Comparison) -> Value {
+    let measured = comparison.schedulers.iter().zip(&comparison.measured);
+    measured
+        .filter_map(|(scheduler, measured)| {
+            let (deadlock, runs) = measured.deadlock()?;
+            Some(json!({
+                "policy": scheduler.name(),
+                "runs": runs,
+                "since_s": deadlock.at_ns as f64 / 1e9,
+                "waiting": deadlock.waiting,
+            }))
         })
         .collect()
 }

@@ -6,6 +6,7 @@ use lab::{
     Verdict,
 };
 use machine::counted;
+use simulator::Deadlock;
 use workload::Goal;
 
 /// The number of equal schedulers that a line names if it leaves out two or more.
@@ -23,7 +24,7 @@ const MANY_MISSED_PCT: f64 = 10.0;
 /// The part of the time, in %, above which busy CPUs leave no room for a difference.
 const BUSY_PCT: f64 = 90.0;
 
-/// The verdict: a line for each scheduler under which threads stalled; a line for each goal, or only for `goal`; and a
+/// The verdict: a line for each scheduler under which threads stalled or were in a deadlock; a line for each goal, or only for `goal`; and a
 /// line about all goals, or that says that the comparison cannot tell the schedulers apart. Without several runs, a
 /// line says that there is no verdict.
 pub(crate) fn verdict(findings: &Results<'_>, goal: Option<Goal>) -> Vec<String> {
@@ -31,7 +32,11 @@ pub(crate) fn verdict(findings: &Results<'_>, goal: Option<Goal>) -> Vec<String>
     let mut lines: Vec<String> = names
         .iter()
         .zip(findings.measured)
-        .filter_map(|(name, measured)| stalled(name, measured))
+        .flat_map(|(name, measured)| {
+            stalled(name, measured)
+                .into_iter()
+                .chain(deadlock(name, measured))
+        })
         .collect();
     if names.len() < 2 {
         return lines;
@@ -71,11 +76,7 @@ fn stalled(name: &str, measured: &Measured) -> Option<String> {
     if more > 0 {
         named.push(counted(more, "other thread", "other threads"));
     }
-    let all = measured.runs.len();
-    let when = match *most {
-        most if most == all => String::new(),
-        most => format!(" in {most} of {all} runs"),
-    };
+    let when = in_runs(*most, measured);
     let what = match stalled.as_slice() {
         [(thread, _, since)] => {
             format!(
@@ -86,6 +87,27 @@ fn stalled(name: &str, measured: &Measured) -> Option<String> {
         _ => format!("{} were runnable and did not run", and(named)),
     };
     Some(format!("Under {name}, {what}{when}."))
+}
+
+/// A sentence about the deadlock under a scheduler.
+fn deadlock(name: &str, measured: &Measured) -> Option<String> {
+    let (deadlock, runs) = measured.deadlock()?;
+    let when = in_runs(runs, measured);
+    Some(format!("Under {name}{when}, {}", deadlocked(deadlock)))
+}
+
+/// `deadlock` as the end of a sentence.
+pub(crate) fn deadlocked(deadlock: &Deadlock) -> String {
+    let at = deadlock.at_ns as f64 / 1e9;
+    format!("no thread can run from {at:.3} s on: {}.", deadlock.waiting)
+}
+
+/// The number of runs in words, unless these are all runs.
+fn in_runs(runs: usize, measured: &Measured) -> String {
+    match measured.runs.len() {
+        all if all == runs => String::new(),
+        all => format!(" in {runs} of {all} runs"),
+    }
 }
 
 /// A time in ns as seconds, to the hundredth.

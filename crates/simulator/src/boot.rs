@@ -64,6 +64,7 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
         alive: 0,
         daemons: 0,
         has_end: duration_ns.is_some() && !is_endless,
+        deadlock: None,
         groups_have_limits: bpf.groups.have_limits(),
         runnable: 0,
         sleeping: 0,

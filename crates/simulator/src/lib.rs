@@ -130,6 +130,8 @@ pub struct Outcome {
     /// The requests of the workload's control groups that the scheduler cannot satisfy, because the scheduler has no
     /// callback for them or the kernel does not call it.
     pub ignored: Vec<GroupRequest>,
+    /// The deadlock in which the workload's tasks were until its duration ended the run, if any.
+    pub deadlock: Option<Deadlock>,
     /// The workload's tasks, in the order of their creation.
     pub tasks: Vec<TaskTotals>,
     /// The bytes of the globals in [`Config::read`], in that order; empty for a global that the
@@ -137,6 +139,15 @@ pub struct Outcome {
     pub read: Vec<Vec<u8>>,
     /// The energy of the run; `None` on a machine whose power is unknown.
     pub energy: Option<Energy>,
+}
+
+/// A state in which no task can ever run again, although some have not exited.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deadlock {
+    /// The time, in ns.
+    pub at_ns: u64,
+    /// The waiting tasks, and the reasons.
+    pub waiting: String,
 }
 
 /// The totals of a task over a run.
@@ -430,13 +441,8 @@ pub enum Error {
         message: String,
     },
     /// No task can ever run again, but some have not exited.
-    #[error("deadlock at {at_ns} ns: {waiting}")]
-    Deadlock {
-        /// The time, in ns.
-        at_ns: u64,
-        /// The waiting tasks, and the reasons.
-        waiting: String,
-    },
+    #[error("deadlock at {} ns: {}", .0.at_ns, .0.waiting)]
+    Deadlock(Deadlock),
     /// The workload did something that a kernel would refuse, or one of its tasks executes ops without end while no
     /// time passes.
     #[error("task {task} at {at_ns} ns: {message}")]

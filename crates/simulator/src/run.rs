@@ -1,12 +1,11 @@
 //! The event loop: lets time pass until the workload is done, and returns the outcome.
 
-use crate::abi::layout as abi;
 use crate::check::{check_state, check_sums};
 use crate::events::{Next, What};
 use crate::kernel::Kernel;
 use crate::kernel::syscalls::MUTEX;
 use crate::kernel::task::{Class, Continuation, TaskPtr};
-use crate::{Counters, Error, GroupRequest, Outcome, TaskTotals};
+use crate::{Counters, Deadlock, Error, GroupRequest, Outcome, TaskTotals};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The limit on the number of events at one time, and on that of a CPU's reschedules. Beyond the limit, the scheduler
@@ -34,11 +33,14 @@ pub fn run(kernel: &mut Kernel<'_>, limit_ns: u64, stop: Option<&AtomicBool>) ->
         }
         // A load with a duration that is not only a default ends at that time, whatever its tasks wait for.
         let idle = kernel.runnable == 0 && kernel.sleeping == 0 && !kernel.hw.is_active();
-        if idle && !kernel.has_end {
-            return Err(deadlock(kernel));
+        if idle && kernel.deadlock.is_none() {
+            kernel.deadlock = Some(deadlock(kernel));
+        }
+        if let Some(deadlock) = kernel.deadlock.take_if(|_| !kernel.has_end) {
+            return Err(Error::Deadlock(deadlock));
         }
         let Some(Next { time, done }) = kernel.events.next() else {
-            return Err(deadlock(kernel));
+            return Err(Error::Deadlock(deadlock(kernel)));
         };
         if time >= limit_ns {
             return Err(Error::TimeLimit { limit_ns });
@@ -161,6 +163,7 @@ pub fn outcome(
         tasks,
         has_groups,
         ignored,
+        deadlock: kernel.deadlock.take(),
         read: read
             .iter()
             .map(|symbol| kernel.bpf.instance.read(scheduler, symbol))
@@ -180,9 +183,12 @@ pub fn outcome(
 
 /// Tells the programs of tasks that have not exited that the run ends. Returns the totals of the workload's tasks.
 fn end_tasks(kernel: &mut Kernel<'_>) -> Vec<TaskTotals> {
-    // The shell and ksoftirqd do not belong to the workload, and have no parent.
-    let of_workload = |task: &TaskPtr| task.parent.is_some();
-    let tasks: Vec<TaskPtr> = kernel.tasks.iter().copied().filter(of_workload).collect();
+    let tasks: Vec<TaskPtr> = kernel
+        .tasks
+        .iter()
+        .copied()
+        .filter(is_of_workload)
+        .collect();
     for &task in tasks.iter().filter(|task| !task.exited.get()) {
         kernel.end_program(task);
     }
@@ -203,13 +209,17 @@ fn end_tasks(kernel: &mut Kernel<'_>) -> Vec<TaskTotals> {
     totals
 }
 
-/// The error for tasks that nothing will wake: the workload's, and the shell, which waits for these.
-fn deadlock(kernel: &Kernel<'_>) -> Error {
-    let is_daemon = |task: &TaskPtr| task.abi.flags.get() & abi::PF_KTHREAD != 0;
+/// Does `task` belong to the workload? The shell and ksoftirqd do not, and have no parent.
+fn is_of_workload(task: &TaskPtr) -> bool {
+    task.parent.is_some()
+}
+
+/// The tasks of the workload that nothing will wake.
+fn deadlock(kernel: &Kernel<'_>) -> Deadlock {
     let mut waiting: Vec<String> = kernel
         .tasks
         .iter()
-        .filter(|task| !task.exited.get() && !task.on_rq.get() && !is_daemon(task))
+        .filter(|task| is_of_workload(task) && !task.exited.get() && !task.on_rq.get())
         .map(|task| {
             let (name, what) = (task.label(), task.waits_for.get());
             match task.continuation.get() {
@@ -228,8 +238,8 @@ fn deadlock(kernel: &Kernel<'_>) -> Error {
         waiting.truncate(8);
         waiting.push(format!("and {more} more"));
     }
-    Error::Deadlock {
+    Deadlock {
         at_ns: kernel.now(),
-        waiting: waiting.join(", "),
+        waiting: cage::text::plain(&waiting.join(", ")).into_owned(),
     }
 }

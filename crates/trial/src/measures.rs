@@ -278,7 +278,6 @@ fn run(turn: &Turn, columns: &[Column]) -> Run {
     let total_of = |of| total(turn, of).unwrap_or(0.0) as u64;
     Run {
         samples: columns.iter().map(sample).collect(),
-        energy: None,
         counters: simulator::Counters {
             context_switches: turn
                 .recorded
@@ -291,9 +290,7 @@ fn run(turn: &Turn, columns: &[Column]) -> Run {
             busy_ns: busy_of_cpus(turn),
             ..simulator::Counters::default()
         },
-        balancing: None,
         simulated_ns: turn.elapsed_ns,
-        ignored: Vec::new(),
         threads: threads
             .map(|it| Threads {
                 name: it.name.clone(),
@@ -301,7 +298,7 @@ fn run(turn: &Turn, columns: &[Column]) -> Run {
                 longest_wait_ns: it.latencies_ns.iter().copied().max().unwrap_or(0),
             })
             .collect(),
-        stalled: Vec::new(),
+        ..Run::default()
     }
 }
 

@@ -8,7 +8,8 @@
 //! - A meaningless key, which rt-app skips, is an error. So is an event that could never run or never continue: a wait
 //!   without a waker, a barrier that cannot be passed, an unlock without a lock. A waker without a waiter and a task
 //!   that never starts get remarks.
-//! - A thread that still waits when nothing can wake it is a deadlock, unless a duration ends the run, as in rt-app.
+//! - A thread that still waits when nothing can wake it is a deadlock. If the file has a duration, the run goes on until
+//!   then, as in rt-app.
 //! - A file without `duration` in which a task loops forever runs for 10 s; rt-app runs until it is
 //!   interrupted.
 //! - A barrier lets exactly one set of threads pass. In rt-app, a thread that returns quickly can

@@ -105,6 +105,30 @@ fn a_period_that_ends_in_an_open_wait_is_explained_by_it() {
     );
 }
 
+/// A deadlock in a load with a duration leaves the figures of the time before it.
+#[test]
+fn a_deadlock_that_a_duration_ends_is_said() {
+    let tasks = r#""a": { "loop": 5, "lock": "x", "sleep": 1000, "lock2": "y", "unlock": "y", "unlock2": "x" },
+        "b": { "loop": 5, "lock": "y", "sleep": 1000, "lock2": "x", "unlock": "x", "unlock2": "y" }"#;
+    let load = rt_app::file(1, tasks);
+    let load = load.path().to_str().unwrap();
+    let each = "] waits for mutex `";
+    let said = compare(
+        "tc2",
+        load,
+        &["--policy", "eevdf", "--policy", "cfs", "--runs", "2"],
+    );
+    for policy in ["eevdf", "cfs"] {
+        let said = line(
+            &said,
+            &format!("Under {policy}, no thread can run from 0.0"),
+        );
+        assert_eq!(said.matches(each).count(), 2, "{said}");
+    }
+    let why = stdout(&["explain", "--machine", "tc2", "--workload", load]);
+    has!(line(&why, "Deadlock: no thread can run from 0.0"), each);
+}
+
 /// Under a scheduler that always gives a CPU to the same thread, that thread's loops are short.
 #[test]
 fn a_mean_per_loop_does_not_reward_starvation() {

@@ -204,6 +204,10 @@ impl<'c, 't> Expected<'c, 't> {
             let bounded = of_cpus.iter().all(|&ns| ns <= longest);
             expect(of_cpus.len() == cpus && bounded, "times of CPUs")?;
         }
+        if let Some(deadlock) = &outcome.deadlock {
+            text(&deadlock.waiting)?;
+            expect(deadlock.at_ns <= outcome.simulated_ns, "a time")?;
+        }
         for totals in &outcome.tasks {
             text(&totals.name)?;
             let mut times = [totals.cpu_ns, totals.longest_wait_ns].into_iter();
@@ -389,6 +393,7 @@ mod tests {
             },
             ignored: Vec::new(),
             has_groups: false,
+            deadlock: None,
             tasks: Vec::new(),
             read: Vec::new(),
             energy: None,

@@ -174,7 +174,7 @@ pub fn safe(mut error: Error) -> Error {
             reason, message, ..
         } => vec![reason, message],
         Error::Task { task, message, .. } => vec![task, message],
-        Error::Deadlock { waiting: text, .. }
+        Error::Deadlock(simulator::Deadlock { waiting: text, .. })
         | Error::Hotplug { message: text, .. }
         | Error::Invariant { message: text, .. }
         | Error::Object(native::Error(text)) => vec![text],

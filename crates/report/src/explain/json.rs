@@ -121,6 +121,7 @@ pub fn json(of: &Explanation<'_>) -> String {
         "workload": of.workload,
         "policy": of.policy,
         "seed": of.seed,
+        "deadlock": of.deadlock,
         "causes": causes.collect::<Value>(),
         "missed": of.periods.iter().map(missed).collect::<Value>(),
         "threads": threads.collect::<Value>(),

@@ -113,7 +113,7 @@ impl<'a> Explanation<'a> {
         let observed = of_periods.iter().flatten().cloned();
         let windows = observed.chain(windows(&waits, &chosen)).collect();
         let mut chains = Chains::new(windows, threads, machine.cpus.len());
-        lab::explain_until(case, runs, &mut chains, stop)?;
+        let deadlock = lab::explain_until(case, runs, &mut chains, stop)?;
         let (chains, counted) = chains.finish();
         let mut chains = chains.into_iter();
         let periods = with_chains(case, periods, &of_periods, &mut chains);
@@ -126,6 +126,7 @@ impl<'a> Explanation<'a> {
             seed: runs.seed,
             missed: missed.filter(|_| !waits.is_empty()),
             end: chosen.end,
+            deadlock,
             latencies,
             periods,
             waits,

@@ -7,6 +7,7 @@ use super::slow;
 use super::steps::chain;
 use super::words::seconds;
 use crate::number::number;
+use crate::verdict::deadlocked;
 use crate::{Cell, Page, Table};
 
 /// The largest number of causes above the tables.
@@ -22,7 +23,11 @@ const UNSAID: &str = "A foreign scheduler in C reports no decisions. This page s
 /// all, of their wakeup latencies, and of the decisions about them.
 pub fn page(of: &Explanation<'_>) -> Page {
     let items = items(of);
-    let verdict = causes(of, &items).into_iter().take(MOST_CAUSES);
+    let causes = causes(of, &items).into_iter().take(MOST_CAUSES);
+    let deadlock = of
+        .deadlock
+        .as_ref()
+        .map(|it| format!("Deadlock: {}", deadlocked(it)));
     let mut tables: Vec<Table> = Vec::new();
     for one in &of.periods {
         let (table, due) = (one.table(of.machine), seconds(one.missed.period.due));
@@ -75,7 +80,7 @@ pub fn page(of: &Explanation<'_>) -> Page {
             .chain(missed)
             .chain((!of.decisions).then(|| UNSAID.to_owned()))
             .collect(),
-        verdict: verdict.map(said).collect(),
+        verdict: deadlock.into_iter().chain(causes.map(said)).collect(),
         tables,
         remarks,
         ..Page::default()

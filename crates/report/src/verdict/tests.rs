@@ -104,13 +104,7 @@ fn findings<'a>(measures: &'a [Measure], table: &Table) -> Vec<Finding<'a>> {
 /// The runs of each policy, of which the policies in `stalled` have stalled threads.
 fn runs(table: &Table, stalled: &[usize]) -> Vec<Vec<Run>> {
     let run = |policy: usize| Run {
-        samples: Vec::new(),
-        energy: None,
-        counters: simulator::Counters::default(),
-        balancing: None,
         simulated_ns: 1_000_000_000,
-        ignored: Vec::new(),
-        threads: Vec::new(),
         stalled: match stalled.contains(&policy) {
             true => vec![lab::Stalled {
                 thread: "a".to_owned(),
@@ -118,6 +112,7 @@ fn runs(table: &Table, stalled: &[usize]) -> Vec<Vec<Run>> {
             }],
             false => Vec::new(),
         },
+        ..Run::default()
     };
     let of = |policy: usize| table[0][policy].iter().map(|_| run(policy)).collect();
     (0..table[0].len()).map(of).collect()

@@ -27,7 +27,7 @@ use crate::program::Programs;
 use crate::scx::restart::Loader;
 use crate::scx::{Scx, callbacks};
 use crate::waste::Waste;
-use crate::{Counters, Error, Event, Trace};
+use crate::{Counters, Deadlock, Error, Event, Trace};
 use cpu::Cpu;
 use hotplug::Hotplug;
 use machine::Machine;
@@ -55,6 +55,8 @@ pub struct Kernel<'a> {
     /// Does the workload have a duration that is not only a default? The run then goes on even if all tasks wait for
     /// each other.
     pub has_end: bool,
+    /// The first time at which all tasks waited for each other.
+    pub deadlock: Option<Deadlock>,
     /// Does any control group have a limit of its CPU time?
     pub groups_have_limits: bool,
     /// The number of tasks that are runnable or running, and of sleeps that will end. If both are 0, only the hardware

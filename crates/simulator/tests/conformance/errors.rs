@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use native::Object;
-use simulator::Error;
+use simulator::{Deadlock, Error};
 use workload::{Env, Op, Start, TaskSpec};
 
 fn one() -> impl workload::Workload {
@@ -323,12 +323,12 @@ fn tasks_that_wait_for_each_other_are_a_deadlock() {
         mutexes: 2,
         ..Start::default()
     });
-    let Error::Deadlock { waiting, .. } = &error else {
+    let Error::Deadlock(Deadlock { waiting, .. }) = &error else {
         panic!("{error}")
     };
     assert_eq!(
         waiting,
-        "sh[1000] waits for its children, a[1001] waits for mutex 1, b[1002] waits for mutex 0"
+        "a[1001] waits for mutex 1, b[1002] waits for mutex 0"
     );
 }
 
@@ -344,6 +344,9 @@ fn a_duration_ends_what_waits() {
     let plain = scheduler(FIFO, "FIFO_OPS");
     let ran = try_run(&machine(1), &Script(start), &plain, &[], None).unwrap();
     assert_eq!(ran.outcome.simulated_ns, 1_000_000);
+    let deadlock = ran.outcome.deadlock.unwrap();
+    assert!(deadlock.at_ns < 100_000, "{deadlock:?}");
+    assert_eq!(deadlock.waiting, "a[1001] waits for a condition");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use crate::support::*;
 use machine::{Driver, Machine, Network};
-use simulator::Error;
+use simulator::{Deadlock, Error};
 use workload::{Direction, Op, Start, StreamKind, Workload};
 
 /// Packets of 1000 bytes that take 1 ms on the link, and `packet_ns` in the softirqs of CPU 1.
@@ -100,7 +100,8 @@ fn ksoftirqd_is_not_in_a_deadlock() {
         networked(Driver::Napi, 100_000),
         scheduler(FIFO, "FIFO_OPS"),
     );
-    let Err(Error::Deadlock { waiting, .. }) = try_run(&machine, &workload, &fifo, &[], None)
+    let Err(Error::Deadlock(Deadlock { waiting, .. })) =
+        try_run(&machine, &workload, &fifo, &[], None)
     else {
         panic!("the run has no deadlock");
     };
