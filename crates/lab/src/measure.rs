@@ -141,6 +141,12 @@ impl Measure {
         }
     }
 
+    /// The latest release, in ns, of a missed period of `run` that counts in this measure.
+    pub(crate) fn last_missed_ns(&self, run: &Run) -> Option<u64> {
+        let samples = self.of.iter().filter_map(|&it| run.samples.get(it));
+        samples.filter_map(|it| it.last_missed_ns).max()
+    }
+
     /// Does the measure consist only of the metric number `index`?
     pub(crate) fn is_only(&self, index: usize) -> bool {
         self.of == [index] && !self.is_part

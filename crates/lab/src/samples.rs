@@ -32,6 +32,8 @@ pub struct Samples {
     by_thread: Box<[u64]>,
     /// The ages of the loops and responses that were open at the end of the run.
     open: Box<[f64]>,
+    /// The latest release, in ns, of a period that was missed.
+    pub(crate) last_missed_ns: Option<u64>,
 }
 
 impl Samples {
@@ -69,6 +71,7 @@ impl Samples {
             n: recorder.recorded(metric),
             by_thread: recorder.by_thread(metric).into(),
             open: recorder.open(metric).into(),
+            last_missed_ns: recorder.last_missed_ns(metric),
             ..Samples::new(recorder.samples(metric))
         }
     }

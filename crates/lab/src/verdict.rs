@@ -22,7 +22,7 @@ pub use entry::Judgement;
 pub(crate) use entry::best_of;
 use entry::is_less;
 pub use standing::Standing;
-use standing::{differs, in_both, stalled, with_absent};
+use standing::{differs, in_both, missed_until, stalled, with_absent};
 pub use work::counted_work;
 use work::work;
 use workload::{Better, Goal};
@@ -178,11 +178,13 @@ impl GoalVerdict {
             Goal::Energy => counted_work(all),
             Goal::Latency | Goal::Throughput | Goal::Fairness => Vec::new(),
         };
+        let runs_of = |scheduler: usize| runs.get(scheduler).copied().unwrap_or_default();
         let standings: Vec<Standing> = work
             .into_iter()
             .enumerate()
             .map(|(scheduler, work)| Standing {
-                stalled: stalled(runs.get(scheduler).copied().unwrap_or_default()),
+                stalled: stalled(runs_of(scheduler)),
+                missed_until_ns: missed_until(&rows, runs_of(scheduler)),
                 work,
                 ..Standing::new(goal, &rows, &counted, scheduler)
             })

@@ -276,9 +276,17 @@ impl Words<'_> {
                 other: others,
                 counts_absent,
             } => {
-                let [one, other] = [one, other].map(|it| verdict.standings[it].responses);
-                let counts = one.zip(other).filter(|_| *counts_absent);
-                shares(verdict.goal, *own, *others, name, counts)
+                let [one, other] = [one, other].map(|it| &verdict.standings[it]);
+                let counts = one.responses.zip(other.responses);
+                let counts = counts.filter(|_| *counts_absent);
+                let own = (*own, one.missed_until_ns);
+                shares(
+                    verdict.goal,
+                    own,
+                    (*others, other.missed_until_ns),
+                    name,
+                    counts,
+                )
             }
             Reason::Cost { change, work_pct } => {
                 let work = for_work(verdict.goal, *work_pct);
@@ -466,12 +474,25 @@ fn same(verdict: &GoalVerdict) -> String {
     format!("{say}; {range} of periods missed under every policy")
 }
 
-/// Two shares in words; `counts` are the numbers of responses, where responses that never came count.
-fn shares(goal: Goal, own: f64, other: f64, name: &str, counts: Option<(f64, f64)>) -> String {
-    let [own, other] = [own, other].map(share);
+/// Two shares in words, each with the time until which periods were missed, if that is early; `counts` are the numbers
+/// of responses, where responses that never came count.
+fn shares(
+    goal: Goal,
+    own: (f64, Option<u64>),
+    other: (f64, Option<u64>),
+    name: &str,
+    counts: Option<(f64, f64)>,
+) -> String {
+    let until = |(_, until): (f64, Option<u64>)| {
+        // Rounded up, so that the time includes the last period.
+        let until = until.map(|ns| (ns as f64 / 1e8).ceil().max(1.0) / 10.0);
+        until.map_or(String::new(), |s| format!(", all in the first {s:.1} s"))
+    };
+    let [early, others_early] = [own, other].map(until);
+    let [own, other] = [own.0, other.0].map(share);
     match (goal, counts) {
         (Goal::Fairness, _) => format!("equal threads {own} apart ({name}: {other})"),
-        (_, None) => format!("{own} of periods missed ({name}: {other})"),
+        (_, None) => format!("{own} of periods missed{early} ({name}: {other}{others_early})"),
         (_, Some((one, others))) => format!(
             "{own} of periods missed or absent ({name}: {other}), with {one:.0} responses ({name}: {others:.0})"
         ),

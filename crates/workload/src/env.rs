@@ -59,11 +59,13 @@ impl Env {
         }
     }
 
-    /// Reports `period` to the kernel, if the kernel asks for periods.
+    /// Records in `metric`, which is a share, whether `period` was missed. Reports the period to the kernel, if the
+    /// kernel asks for periods.
     #[inline]
-    pub fn judge(&mut self, period: impl FnOnce() -> Period) {
+    pub fn judge(&mut self, metric: MetricId, period: Period) {
+        self.recorder.record_period(metric, &period);
         if let Some(periods) = &mut self.periods {
-            periods.push(period());
+            periods.push(period);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Measurements that programs make of themselves.
 
-use crate::Unit;
+use crate::{Period, Unit};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -121,6 +121,8 @@ struct Series {
     by_thread: Box<[u64]>,
     /// The age of each sample that was still open at the end of the run.
     open: Vec<f64>,
+    /// The latest release, in ns, of a period that was missed.
+    last_missed_ns: Option<u64>,
 }
 
 impl Recorder {
@@ -132,6 +134,7 @@ impl Recorder {
             recorded: 0,
             by_thread: vec![0; metric.sharers as usize].into(),
             open: Vec::new(),
+            last_missed_ns: None,
         };
         Recorder {
             series: metrics.iter().map(empty).collect(),
@@ -160,6 +163,14 @@ impl Recorder {
             *count += 1;
         }
         self.record(metric, value);
+    }
+
+    /// Adds a sample that says whether `period` was missed: 100 % or 0 %.
+    pub(crate) fn record_period(&mut self, metric: MetricId, period: &Period) {
+        let share = if period.missed { 100.0 } else { 0.0 };
+        self.record(metric, share);
+        let last = &mut self.series[self.base + metric].last_missed_ns;
+        *last = (*last).max(period.missed.then_some(period.released));
     }
 
     /// Adds `value` to the only sample of `metric`, which is a sum.
@@ -217,6 +228,11 @@ impl Recorder {
     /// The ages of the samples of `metric` that were open at the end of the run.
     pub fn open(&self, metric: MetricId) -> &[f64] {
         &self.series[metric].open
+    }
+
+    /// The latest release, in ns, of a missed period among the samples of `metric`.
+    pub fn last_missed_ns(&self, metric: MetricId) -> Option<u64> {
+        self.series[metric].last_missed_ns
     }
 
     /// The number of samples of each thread that shares `metric`; empty if these are not counted.

@@ -13,6 +13,8 @@ pub struct Standing {
     pub(super) stalled: Vec<f64>,
     /// The mean of the shares that decide (periods missed, or the spread between equal threads), in per cent.
     pub share_pct: Option<f64>,
+    /// The latest release, in ns, of a missed period in any run, if it is in the first tenth of that run.
+    pub missed_until_ns: Option<u64>,
     /// The values of each of these shares.
     pub(super) shares: Vec<Values>,
     /// The logarithms of each of the other measures that decide.
@@ -99,6 +101,21 @@ pub(super) fn in_both(one: &[Values], other: &[Values]) -> Option<(Vec<f64>, Vec
         (0..rows.first()?.len()).map(of_run).collect()
     };
     by_run(&one).zip(by_run(&other))
+}
+
+/// The latest release, in ns, of a missed period of `rows` in `runs`; `None` if no period was missed, or if one was missed
+/// after the first tenth of its run. A thread begins with a utilization of 0, which is right only after some of its
+/// periods, so a policy may miss periods in the first moments only.
+pub(super) fn missed_until(rows: &[&Finding<'_>], runs: &[Run]) -> Option<u64> {
+    let last = |run: &Run| {
+        let shares = rows
+            .iter()
+            .filter_map(|row| row.measure.last_missed_ns(run));
+        shares.max().map(|last| (last, run.simulated_ns / 10))
+    };
+    let all: Vec<(u64, u64)> = runs.iter().filter_map(last).collect();
+    let is_early = all.iter().all(|(last, tenth)| last <= tenth);
+    all.iter().map(|(last, _)| *last).max().filter(|_| is_early)
 }
 
 /// The number of threads that stalled in each run.

@@ -484,6 +484,42 @@ fn threads_of_any_run_are_listed() {
 }
 
 #[test]
+fn early_misses_are_said_with_their_time() {
+    let said = shares(
+        Goal::Latency,
+        (0.0, None),
+        (0.25, Some(258_000_000)),
+        "eevdf",
+        None,
+    );
+    assert_eq!(
+        said,
+        "0 % of periods missed (eevdf: 0.25 %, all in the first 0.3 s)"
+    );
+    let said = shares(Goal::Latency, (0.25, Some(0)), (3.0, None), "eevdf", None);
+    assert_eq!(
+        said,
+        "0.25 % of periods missed, all in the first 0.1 s (eevdf: 3.0 %)"
+    );
+}
+
+#[test]
+fn a_deadlock_is_said_with_what_threads_wait_for() {
+    let deadlocked = Run {
+        deadlock: Some(Deadlock {
+            at_ns: 3_148_415,
+            waiting: "a[1001] waits for mutex `y`".to_owned(),
+        }),
+        ..Run::default()
+    };
+    let runs = vec![Run::default(), deadlocked];
+    assert_eq!(
+        deadlock("eevdf", &Measured { runs }).unwrap(),
+        "Under eevdf in 1 of 2 runs, no thread can run from 0.003 s on: a[1001] waits for mutex `y`."
+    );
+}
+
+#[test]
 fn runs_with_a_stalled_thread_are_counted_once() {
     let table = vec![vec![vec![Some((1.0, 1)); 2]]];
     let mut runs = runs(&table, &[]).remove(0);

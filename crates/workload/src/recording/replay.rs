@@ -323,15 +323,14 @@ impl Running {
             let us = outcome.response_ns as f64 / 1e3;
             env.recorder.record(periodic.response, us);
             for period in 0..outcome.periods {
-                let share = if period < outcome.missed { 100.0 } else { 0.0 };
-                env.recorder.record(periodic.missed, share);
                 let released = job.release + period * periodic.period_ns;
-                env.judge(|| crate::Period {
+                let period = crate::Period {
                     released,
                     due: released + periodic.period_ns,
                     done: end,
                     missed: period < outcome.missed,
-                });
+                };
+                env.judge(periodic.missed, period);
             }
         }
     }

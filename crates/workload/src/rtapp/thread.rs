@@ -7,7 +7,7 @@ use super::config::{Action, Phase, Task, Timer, TimerMode};
 use super::{Log, Plan, TIME, word};
 use crate::{Env, GroupId, Op, Period, Program, SchedPolicy, TaskSpec, UtilClamps};
 use machine::CpuMask;
-use measures::{share, us};
+use measures::us;
 use std::sync::Arc;
 
 /// The work of `runtime` between two reads of the clock: 32 us of the calibrated CPU.
@@ -320,14 +320,13 @@ impl Thread {
         self.respond(env);
         self.released = Some(next);
         if let Some(id) = self.log.wakes.and_then(|wakes| wakes.missed) {
-            env.recorder.record(id, share(missed));
-            let done = env.now;
-            env.judge(|| Period {
+            let period = Period {
                 released: last,
                 due,
-                done,
+                done: env.now,
                 missed,
-            });
+            };
+            env.judge(id, period);
         }
         if missed {
             self.line.wakeup_latency = 0;

@@ -402,11 +402,17 @@ fn a_wakeup_that_is_lost_is_a_period_missed() {
                 "late": { "loop": 1, "suspend": "last", "run": 25000 },
                 "early": { "loop": 2, "suspend": "last", "run": 100 } } } "#,
     );
-    let missed = missed(&workload, &Kernel::run(&workload, 4));
+    let kernel = Kernel::run(&workload, 4);
+    let missed = missed(&workload, &kernel);
     assert_eq!(
         missed[1],
         ("last".to_owned(), vec![100.0, 100.0, 100.0, 0.0])
     );
+    // The first period began when `head` resumed `last`, and the third one was released 20 ms later.
+    let mut names = workload.metrics().iter().map(|metric| &*metric.name);
+    let metric = names.position(|name| name == "last/missed").unwrap();
+    let last = kernel.recorder.last_missed_ns(metric).unwrap();
+    assert!((20_000_000..23_000_000).contains(&last), "{last}");
 }
 
 #[test]

@@ -32,14 +32,14 @@ impl Thread {
             let passed = (woken - last + period / 2) / period;
             let lost = passed.saturating_sub(1).min(self.response / period);
             for passed in 1..=lost {
-                env.recorder.record(missed, share(true));
                 let released = last + passed * period;
-                env.judge(|| Period {
+                let lost = Period {
                     released,
                     due: released + period,
                     done: last + self.response,
                     missed: true,
-                });
+                };
+                env.judge(missed, lost);
             }
         }
     }
@@ -51,15 +51,13 @@ impl Thread {
             self.longest = self.longest.max(self.response);
             env.recorder.record(wakes.response, us(self.response));
             if let (Some(missed), Some(deadline)) = (wakes.missed, self.deadline) {
-                let is_missed = self.response > deadline;
-                env.recorder.record(missed, share(is_missed));
-                let done = env.now;
-                env.judge(|| Period {
+                let period = Period {
                     released,
                     due: released + deadline,
-                    done,
-                    missed: is_missed,
-                });
+                    done: env.now,
+                    missed: self.response > deadline,
+                };
+                env.judge(missed, period);
             }
         }
     }
@@ -97,21 +95,16 @@ impl Thread {
             return;
         };
         for passed in 0..age / period.max(1) {
-            env.recorder.record(missed, share(true));
-            let (released, done) = (released + passed * period, env.now);
-            env.judge(|| Period {
+            let released = released + passed * period;
+            let period = Period {
                 released,
                 due: released + period,
-                done,
+                done: env.now,
                 missed: true,
-            });
+            };
+            env.judge(missed, period);
         }
     }
-}
-
-/// The sample of a period in per cent: 100 if the period was missed, otherwise 0.
-pub(super) fn share(missed: bool) -> f64 {
-    if missed { 100.0 } else { 0.0 }
 }
 
 pub(super) fn us(ns: u64) -> f64 {
