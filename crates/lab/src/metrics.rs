@@ -326,6 +326,23 @@ mod tests {
         );
     }
 
+    /// A thread that waits for its first loop is at work.
+    #[test]
+    fn the_wait_before_the_first_loop_is_time_at_work() {
+        let json = r#"{ "global": { "duration": 1 }, "tasks": {
+            "first": { "policy": "SCHED_FIFO", "priority": 10, "cpus": [0], "loop": 1, "run": 600000 },
+            "pin": { "cpus": [0], "loop": -1, "run": 1000 } } }"#;
+        let workload = workload::parse("a", "a.json", json, None).unwrap();
+        let machine = Machine::find("smp-2").unwrap();
+        let measured = run(&*workload, &machine, &Scheduler::policy("eevdf").unwrap());
+        let measures = crate::measures(&*workload, &machine);
+        let of = measures.iter().find(|it| it.metric.name == "pin/period");
+        let pooled = of.unwrap().pooled(&measured.runs).unwrap();
+        let at_work = pooled.mean * pooled.n as f64 / 1e6;
+        assert!((0.98..1.01).contains(&at_work), "{at_work} s");
+        assert!((300..500).contains(&pooled.n), "{} loops", pooled.n);
+    }
+
     #[test]
     fn memory_takes_time_only_where_a_machine_describes_it() {
         let workload = models::load("hackbench:groups=1,loops=10").unwrap();

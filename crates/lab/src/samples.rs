@@ -8,10 +8,10 @@ const MAX_POINTS: usize = 1024;
 /// The way in which the measures of a metric count loops and responses that were open at the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Open {
-    /// Open loops and responses do not count.
+    /// Open loops and responses do not count, and neither do waits before a thread's first loop.
     Ignored,
-    /// The time of an open loop is added to that of the completed loops, so that the mean is the
-    /// time per completed loop.
+    /// The time of an open loop, and that before a thread's first loop, is added to that of the completed loops, so that
+    /// the mean is the time per completed loop.
     Time,
     /// The age of an open response is a sample.
     Sample,
@@ -32,6 +32,8 @@ pub struct Samples {
     by_thread: Box<[u64]>,
     /// The ages of the loops and responses that were open at the end of the run.
     open: Box<[f64]>,
+    /// The time for which threads waited before their first loops.
+    waited: f64,
     /// The latest release, in ns, of a period that was missed.
     pub(crate) last_missed_ns: Option<u64>,
 }
@@ -71,6 +73,7 @@ impl Samples {
             n: recorder.recorded(metric),
             by_thread: recorder.by_thread(metric).into(),
             open: recorder.open(metric).into(),
+            waited: recorder.waited(metric),
             last_missed_ns: recorder.last_missed_ns(metric),
             ..Samples::new(recorder.samples(metric))
         }
@@ -133,13 +136,17 @@ impl Pooled {
                 .flat_map(|run| run.open.iter().copied())
                 .collect(),
         };
+        let waited: f64 = match open {
+            Open::Time => runs.iter().map(|run| run.waited).sum(),
+            Open::Ignored | Open::Sample => 0.0,
+        };
         runs.retain(|run| run.n > 0);
         let n: u64 = runs.iter().map(|run| run.n).sum();
         if n == 0 {
             return None;
         }
         let completed: f64 = runs.iter().map(|run| run.mean * run.n as f64).sum();
-        let sum = completed + ages.iter().sum::<f64>();
+        let sum = completed + ages.iter().sum::<f64>() + waited;
         let min = runs.iter().map(|run| run.min).fold(f64::INFINITY, f64::min);
         let max = runs
             .iter()
@@ -232,12 +239,13 @@ mod tests {
     fn open_ones_count_with_their_age() {
         let run = Samples {
             open: [60.0, 1000.0].into(),
+            waited: 10.0,
             ..Samples::new(&[10.0, 20.0])
         };
         let of = |open| Pooled::counting(open, [&run]).unwrap();
         let numbers = |it: &Pooled| (it.n, it.open, it.mean, it.max);
         assert_eq!(numbers(&of(Open::Ignored)), (2, 0, 15.0, 20.0));
-        assert_eq!(numbers(&of(Open::Time)), (2, 2, 545.0, 20.0));
+        assert_eq!(numbers(&of(Open::Time)), (2, 2, 550.0, 20.0));
         let sample = of(Open::Sample);
         assert_eq!(numbers(&sample), (2, 2, 272.5, 1000.0));
         assert_eq!((sample.p50, sample.p99), (20.0, 1000.0));

@@ -121,6 +121,8 @@ struct Series {
     by_thread: Box<[u64]>,
     /// The age of each sample that was still open at the end of the run.
     open: Vec<f64>,
+    /// The time before the first loop of each thread, in the metric's unit.
+    waited: f64,
     /// The latest release, in ns, of a period that was missed.
     last_missed_ns: Option<u64>,
 }
@@ -134,6 +136,7 @@ impl Recorder {
             recorded: 0,
             by_thread: vec![0; metric.sharers as usize].into(),
             open: Vec::new(),
+            waited: 0.0,
             last_missed_ns: None,
         };
         Recorder {
@@ -173,6 +176,11 @@ impl Recorder {
         *last = (*last).max(period.missed.then_some(period.released));
     }
 
+    /// Adds the time for which a thread waited before its first loop, whose times are samples of `metric`.
+    pub(crate) fn record_wait(&mut self, metric: MetricId, time: f64) {
+        self.series[self.base + metric].waited += time;
+    }
+
     /// Adds `value` to the only sample of `metric`, which is a sum.
     pub(crate) fn add(&mut self, metric: MetricId, value: f64) {
         match self.series[self.base + metric].samples.first_mut() {
@@ -207,6 +215,7 @@ impl Recorder {
             };
             is_known(&series.samples)
                 && is_known(&series.open)
+                && !series.waited.is_nan()
                 && series.recorded >= series.samples.len() as u64
                 && series.by_thread.len() == metric.sharers as usize
                 && counted <= u128::from(series.recorded)
@@ -228,6 +237,11 @@ impl Recorder {
     /// The ages of the samples of `metric` that were open at the end of the run.
     pub fn open(&self, metric: MetricId) -> &[f64] {
         &self.series[metric].open
+    }
+
+    /// The time for which threads waited before their first loops, whose times are samples of `metric`.
+    pub fn waited(&self, metric: MetricId) -> f64 {
+        self.series[metric].waited
     }
 
     /// The latest release, in ns, of a missed period among the samples of `metric`.

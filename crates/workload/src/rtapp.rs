@@ -102,8 +102,10 @@ mod word {
     pub const LIVE: usize = 2;
     /// The number of the machine's CPUs.
     pub const CPUS: usize = 3;
+    /// The time at which the last of the initial threads came to their barrier, in ns.
+    pub const BEGUN: usize = 4;
     /// The first shared timer. The words after the timers are the numbers of forks of each task.
-    pub const TIMERS: usize = 4;
+    pub const TIMERS: usize = 5;
 }
 
 /// An rt-app file, ready to run.

@@ -255,7 +255,8 @@ fn samples(metric: &Metric, recorder: &Recorder, number: usize, of_all: u64) -> 
     let mut all = kept.iter().chain(open);
     let since = recorder.last_missed_ns(number).unwrap_or(0);
     let known = all.all(|sample| range.contains(sample))
-        && since <= of_all;
+        && since <= of_all
+        && (0.0..=longest).contains(&recorder.waited(number));
     expect(known, "a sample that cannot have been measured")
 }
 

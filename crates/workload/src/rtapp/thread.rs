@@ -265,7 +265,7 @@ impl Thread {
                     return Op::Run { work: LOOP_WORK };
                 }
                 Step::Begin | Step::EndLoop(Next::Again) => {
-                    self.begin_loop(env.now);
+                    self.begin_loop(env);
                     return self.act(env);
                 }
                 Step::EndLoop(Next::Other) => self.step = Step::Affinity,
@@ -391,12 +391,17 @@ impl Thread {
                     env.shared[word::ZERO_SET] = 1;
                     env.shared[word::ZERO] = env.now;
                 }
+                if !self.forked {
+                    env.shared[word::BEGUN] = env.now;
+                }
                 (!self.forked).then_some(Op::Barrier(START_BARRIER))
             }
             Step::Delay => {
                 self.step = Step::TaskPolicy;
                 self.first = env.shared[word::ZERO] + task.delay;
-                self.line.start = self.line.start.max(self.first);
+                // The thread is at work from here on, even if it waits for a CPU.
+                let begun = self.first.max(env.shared[word::BEGUN]);
+                self.line.start = self.line.start.max(begun);
                 (task.delay > 0).then_some(Op::SleepUntil { at: self.first })
             }
             Step::TaskPolicy => {
@@ -433,9 +438,14 @@ impl Thread {
         }
     }
 
-    fn begin_loop(&mut self, now: u64) {
+    fn begin_loop(&mut self, env: &mut Env) {
         self.step = Step::Events;
         self.event = 0;
+        let now = env.now;
+        if (self.thread_loops, self.phase, self.phase_loops) == (0, 0, 0) {
+            let waited = us(now - self.line.start);
+            env.recorder.record_wait(self.log.period, waited);
+        }
         self.line = Line {
             start: now,
             has_timer: self.line.has_timer,
