@@ -253,6 +253,9 @@ def test_a_metric_of_a_sweep_is_drawn():
     frame = frame[frame["metric"] == "ui/response"]
     means = frame.groupby(["policy", "machine"], observed=True)[frame["judged"].iloc[0]].mean()
     assert sorted(drawn) == pytest.approx(sorted(means))
+    four = frame.iloc[:4].assign(policy="a", value=[1.0, 2.0, 1.0, 2.0])
+    interval = plot._intervals(four.groupby("policy")["value"]).loc["a"]
+    assert [interval["low"], interval["mean"], interval["high"]] == pytest.approx([0.5813, 1.5, 2.4187], abs=1e-3)
     assert plot.sweep(by_machine, "ui/response", by="machine").get_xlabel() == "policy"
     assert plot.sweep(by_machine, "ui/response", by="machine", x="machine").patches
     by_setting = equipoise.sweep(
