@@ -104,10 +104,13 @@ impl<'a> Explanation<'a> {
         let (machine, scheduler) = (case.machine, case.scheduler);
         let responses = Responses::new(machine, asked);
         let (waits, latencies, mut chosen) = observe(case, runs, asked, responses, stop)?;
-        let missed = asked
-            .at
-            .filter(|at| !waits.iter().any(|wait| (wait.from..=wait.to).contains(at)));
         let periods = std::mem::take(&mut chosen.missed);
+        let responses = periods.iter().map(|it| &it.response).chain(&chosen.slow);
+        let shown: Vec<(u64, u64)> = (waits.iter().map(|it| (it.from, it.to)))
+            .chain(responses.map(|it| (it.from, it.to)))
+            .collect();
+        let is_shown = |at: &u64| shown.iter().any(|(from, to)| (from..=to).contains(&at));
+        let missed = asked.at.filter(|at| !is_shown(at));
         let threads = latencies.iter().map(|latencies| latencies.name.clone());
         let of_periods = observed(&periods);
         let observed = of_periods.iter().flatten().cloned();

@@ -68,7 +68,7 @@ fn how_fast(machine: &Machine, cpu: usize, ran: &Ran) -> String {
     said
 }
 
-/// At most [`MOST_IDLED`] other CPUs that idled and are no slower than the slowest on which the thread ran, fastest
+/// At most [`MOST_IDLED`] other CPUs that idled for at least 1 % of the time and are no slower than the slowest on which the thread ran, fastest
 /// first.
 fn idled(response: &Response, machine: &Machine) -> Vec<(usize, u64)> {
     let ran = response.ran.iter().filter(|(_, ran)| ran.ns > 0);
@@ -76,7 +76,7 @@ fn idled(response: &Response, machine: &Machine) -> Vec<(usize, u64)> {
     let slowest = ran.map(|(&cpu, _)| speed(cpu)).min().unwrap_or(0);
     let idle = response.idle_ns.iter().copied().enumerate();
     let mut idled: Vec<(usize, u64)> = idle
-        .filter(|&(cpu, ns)| ns > 0 && speed(cpu) >= slowest)
+        .filter(|&(cpu, ns)| 100 * ns >= response.ns() && speed(cpu) >= slowest)
         .filter(|(cpu, _)| response.ran.get(cpu).is_none_or(|ran| ran.ns == 0))
         .collect();
     idled.sort_by_key(|&(cpu, ns)| (u32::MAX - speed(cpu), u64::MAX - ns, cpu));

@@ -5,7 +5,7 @@ use super::chain::{Chain, Idled, SLEPT, Step, What};
 use super::wait::{After, Wait};
 use super::words::{seconds, shown};
 use crate::{Cell, Table, Tone};
-use machine::counted;
+use machine::{CpuMask, counted};
 use policy::About;
 
 /// The largest number of other threads' turns on the CPU that are listed one by one.
@@ -67,15 +67,12 @@ pub(super) fn chain(chain: &Chain, decisions: bool) -> Table {
             .iter()
             .any(|step| step.cpu == cpu && idles(step))
     };
-    let idle: Vec<&Idled> = chain
-        .idled
-        .iter()
-        .filter(|idled| !is_said(idled.cpu))
-        .collect();
-    rows.extend(idle.iter().take(MOST_IDLED).map(|cpu| idled(cpu)));
-    if idle.len() > MOST_IDLED {
-        let more =
-            counted(idle.len() - MOST_IDLED, "more CPU", "more CPUs") + " idled for part of it";
+    let matters = |idled: &&Idled| 100 * idled.ns >= chain.wait.ns() && !is_said(idled.cpu);
+    let idle = alike(chain.idled.iter().filter(matters));
+    rows.extend(idle.iter().take(MOST_IDLED).map(|cpus| idled(cpus)));
+    if let Some(more @ [_, ..]) = idle.get(MOST_IDLED..) {
+        let hidden: usize = more.iter().map(Vec::len).sum();
+        let more = counted(hidden, "more CPU", "more CPUs") + " idled for part of it";
         rows.push(vec!["".into(), "".into(), more.into(), "".into()]);
     }
     if !decisions {
@@ -180,21 +177,46 @@ fn woken(waited_for: Option<&str>, by: Option<&str>) -> String {
     }
 }
 
-fn idled(idled: &Idled) -> Vec<Cell> {
+/// The CPUs, together if they idled for the same time in words and for the same reasons.
+fn alike<'a>(idled: impl Iterator<Item = &'a Idled>) -> Vec<Vec<&'a Idled>> {
+    let mut found: Vec<Vec<&Idled>> = Vec::new();
+    for one in idled {
+        let is_alike = |others: &&mut Vec<&Idled>| {
+            (shown(others[0].ns), reasons(others[0])) == (shown(one.ns), reasons(one))
+        };
+        match found.iter_mut().find(is_alike) {
+            Some(others) => others.push(one),
+            None => found.push(vec![one]),
+        }
+    }
+    found
+}
+
+/// The reasons why an idle CPU found no work.
+fn reasons(idled: &Idled) -> String {
     let reasons = idled.decisions.iter();
     let reasons = reasons.map(|(made, times)| match times {
         1 => made.why.clone(),
         times => format!("{times} times, {}", made.why),
     });
     let slept = idled.slept.then(|| SLEPT.to_owned());
-    let reasons = reasons.chain(slept);
-    let what = format!("CPU {} idles, for {} of it", idled.cpu, shown(idled.ns));
-    row(
-        "meanwhile".to_owned(),
-        idled.cpu,
-        what,
-        reasons.collect::<Vec<_>>().join("; "),
-    )
+    reasons.chain(slept).collect::<Vec<_>>().join("; ")
+}
+
+fn idled(alike: &[&Idled]) -> Vec<Cell> {
+    let cpus: CpuMask = alike.iter().map(|idled| idled.cpu).collect();
+    let (named, idle) = match alike {
+        [_] => ("CPU", "idles, for"),
+        _ => ("CPUs", "idle, each for"),
+    };
+    let what = format!("{named} {cpus} {idle} {} of it", shown(alike[0].ns));
+    let why = reasons(alike[0]);
+    vec![
+        "meanwhile".into(),
+        cpus.to_string().into(),
+        what.into(),
+        why.into(),
+    ]
 }
 
 /// Rows about the threads that ran on each CPU, and about the other threads that waited.
@@ -235,4 +257,38 @@ fn beside(beside: &Beside) -> Vec<Vec<Cell>> {
         ]);
     }
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_that_idled_alike_share_a_row() {
+        let one = |cpu, ns, slept| Idled {
+            cpu,
+            ns,
+            at_start: true,
+            decisions: Vec::new(),
+            slept,
+        };
+        let all = [
+            one(0, 3_000_000, true),
+            one(2, 3_000_000, true),
+            one(3, 3_000_000, false),
+            one(1, 3_000_000, true),
+        ];
+        let rows = alike(all.iter()).into_iter().map(|alike| idled(&alike));
+        let rows: Vec<[String; 2]> = rows
+            .map(|row| [row[1].text.clone(), row[2].text.clone()])
+            .collect();
+        let row = |cpus: &str, what: &str| [cpus.to_owned(), what.to_owned()];
+        assert_eq!(
+            rows,
+            [
+                row("0-2", "CPUs 0-2 idle, each for 3.00 ms of it"),
+                row("3", "CPU 3 idles, for 3.00 ms of it")
+            ]
+        );
+    }
 }
