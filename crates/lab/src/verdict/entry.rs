@@ -77,6 +77,9 @@ impl Entry<'_> {
     /// The difference of this entry from `other`, as [`Entry::is_better`] judges it: in points for a share, otherwise
     /// in per cent.
     pub fn difference(&self, other: &Entry<'_>) -> Option<Change> {
+        if self.absent() + other.absent() > 0 {
+            return None;
+        }
         let (mean, margin) = paired_difference(&other.costs()?, &self.costs()?)?;
         Some(match is_share(self) {
             true => Change {
@@ -107,9 +110,18 @@ impl Entry<'_> {
         })
     }
 
-    /// The number of runs without a sample.
+    /// Does run number `run` lack the measure? It does without a sample, and if the value is 0 although only ratios of
+    /// the measure are compared: a counter that did not advance, or a thread that never ran, has no ratio to others.
+    pub(super) fn lacks(&self, run: usize) -> bool {
+        let value = |pooled: &crate::Pooled| self.measure.judged.value(pooled);
+        let is_ratio = !is_share(self) && least(self).is_none();
+        let value = self.runs[run].as_ref().map(value);
+        value.is_none_or(|value| value == 0.0 && is_ratio)
+    }
+
+    /// The number of runs that lack the measure.
     pub(super) fn absent(&self) -> usize {
-        self.runs.iter().filter(|run| run.is_none()).count()
+        (0..self.runs.len()).filter(|&run| self.lacks(run)).count()
     }
 
     /// Is the difference of this entry in points?
@@ -126,6 +138,7 @@ impl Entry<'_> {
     /// The logarithm of the work completed in each run.
     pub(super) fn work(&self) -> Option<Vec<f64>> {
         match self.measure.metric.better {
+            Better::Higher if self.absent() > 0 => None,
             Better::Higher => self
                 .costs()
                 .map(|costs| costs.iter().map(|cost| -cost).collect()),
@@ -159,14 +172,22 @@ pub(super) fn mean_by_run(
 
 /// The logarithm of `value`, signed so that less is better.
 pub(super) fn cost(entry: &Entry<'_>, value: f64) -> f64 {
-    let metric = &entry.measure.metric;
-    let least = match (metric.role.goal(), metric.unit.ns()) {
-        (Some(Goal::Latency), Some(ns)) => SHORTEST_LATENCY_NS / ns,
-        _ => f64::MIN_POSITIVE,
-    };
-    let log = value.max(least).ln();
-    match metric.better {
+    let log = value.max(least(entry).unwrap_or(f64::MIN_POSITIVE)).ln();
+    match entry.measure.metric.better {
         Better::Higher => -log,
         Better::Lower | Better::Neither => log,
     }
+}
+
+/// The value as which smaller values count; `None` if the measure has no such value.
+fn least(entry: &Entry<'_>) -> Option<f64> {
+    let metric = &entry.measure.metric;
+    let ns = metric
+        .unit
+        .ns()
+        .filter(|_| metric.better == Better::Lower)?;
+    Some(match metric.role.goal() {
+        Some(Goal::Latency) => SHORTEST_LATENCY_NS / ns,
+        _ => 1.0 / ns,
+    })
 }

@@ -46,9 +46,9 @@ impl Standing {
         let needed = rows.iter().chain(counted);
         let needed: Vec<&Entry<'_>> = needed.map(|row| &row.entries[scheduler]).collect();
         let entries = needed[..rows.len()].to_vec();
-        let lacks = needed.iter().find(|entry| entry.judged().is_none());
+        let lacks = needed.iter().find(|entry| entry.absent() > 0);
         let lacking = |run: usize| {
-            let without = needed.iter().filter(|entry| entry.runs[run].is_none());
+            let without = needed.iter().filter(|entry| entry.lacks(run));
             without.count() as f64
         };
         let runs = 0..needed.first().map_or(0, |entry| entry.runs.len());
@@ -57,7 +57,10 @@ impl Standing {
         let (shares, others): (Vec<&Entry<'_>>, Vec<&Entry<'_>>) =
             entries.iter().partition(|entry| is_share(entry));
         let share_pct = mean_by_run(&shares, |_, value| value);
-        let costs = others.iter().map(|&entry| mean_by_run(&[entry], cost));
+        let costs = others.iter().map(|&entry| match entry.absent() {
+            0 => mean_by_run(&[entry], cost),
+            _ => None,
+        });
         Standing {
             share_pct: share_pct.as_deref().and_then(mean),
             shares: shares.iter().map(|entry| entry.judged()).collect(),

@@ -69,6 +69,29 @@ fn a_winner_is_better_than_what_one_has() {
     assert!(!Verdict::new(&[finding(&time, &alike)], &[]).goals[0].tells_apart());
 }
 
+/// A counter that did not advance in a run has no ratio to others.
+#[test]
+fn a_value_of_0_is_a_lack_and_no_ratio() {
+    let energy = Role::Decides(Goal::Energy);
+    let energy = measure("energy", Unit::Other("J"), Better::Lower, energy);
+    let rows = [finding(&energy, &[&[5.0, 6.0], &[0.0, 5.0]])];
+    let verdict = Verdict::new(&rows, &[]);
+    let goal = &verdict.goals[0];
+    let lacks = Reason::Lacks {
+        measure: "energy".to_owned(),
+        both: false,
+    };
+    assert_eq!((goal.reason(0, 1), goal.change(0, 1)), (Some(lacks), None));
+    assert_eq!(rows[0].entries[1].difference(&rows[0].entries[0]), None);
+    let rows = [finding(&energy, &[&[0.0, 0.0], &[0.0, 5.0]])];
+    let verdict = Verdict::new(&rows, &[]);
+    let goal = &verdict.goals[0];
+    assert_eq!((goal.change(0, 1), goal.unknown()), (None, Some("energy")));
+    // A time of 0 counts as 1 ns.
+    let waste = measure("wasted", Unit::Ms, Better::Lower, Role::Detail);
+    assert_eq!(best(&waste, &[&[0.0, 0.0], &[2.0, 3.0]]), [0]);
+}
+
 #[test]
 fn missed_periods_go_before_response_times() {
     let role = Role::Decides(Goal::Latency);
