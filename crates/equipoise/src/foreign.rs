@@ -6,6 +6,7 @@ use crate::say;
 use lab::{Peer, Recipe, Scheduler, Start};
 use machine::input::{self, BadInput};
 use native::Kernel;
+use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -199,7 +200,7 @@ fn set(foreign: &mut [Loaded], setting: &Setting) -> Result<(), Error> {
                 ),
                 match schedulers()
                     .flat_map(Scheduler::settable)
-                    .collect::<Vec<_>>()
+                    .collect::<BTreeSet<_>>()
                 {
                     none if none.is_empty() => {
                         "expected a scheduler with `const volatile` variables".to_owned()
