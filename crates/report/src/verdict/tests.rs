@@ -2,6 +2,7 @@
 
 use super::*;
 use lab::{Measure, Pooled, Run};
+use simulator::Deadlock;
 use workload::{Better, Metric, Rng, Role, Unit};
 
 /// The number of random tables; 100,000 in a long check.
