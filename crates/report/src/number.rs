@@ -41,6 +41,25 @@ pub(crate) fn percent(value: f64) -> String {
     }
 }
 
+/// A signed change with its margin, in per cent.
+pub(crate) fn signed(change: &Change) -> String {
+    match digits(change) {
+        1 => percent(change.mean_pct).replace(" %", &format!("{} %", margin(change))),
+        digits => format!("{:+.digits$}{} %", change.mean_pct, margin(change)),
+    }
+}
+
+/// The number of decimals of a change and its margin. The margin of a significant change must not look as large as the
+/// change.
+pub(crate) fn digits(change: &Change) -> usize {
+    let alike = |digits: &usize| {
+        let text = |value: f64| format!("{:.*}", *digits, value.abs());
+        let printed = change.margin_pct.filter(|&it| it >= LEAST_MARGIN_PCT);
+        change.is_significant() && Some(text(change.mean_pct)) == printed.map(text)
+    };
+    (1..4).find(|digits| !alike(digits)).unwrap_or(4)
+}
+
 /// The margin of a change, to be printed before the unit: ` ± 3.1`, ` ± > 100`, or nothing if it is unknown or would be
 /// printed as 0. An interval of zero, of runs that are all the same, would look like certainty.
 pub(crate) fn margin(change: &Change) -> String {
@@ -48,7 +67,7 @@ pub(crate) fn margin(change: &Change) -> String {
         Some(margin) if margin > MOST_MARGIN_PCT && !change.is_significant() => {
             format!(" ± > {MOST_MARGIN_PCT}")
         }
-        Some(margin) if margin >= LEAST_MARGIN_PCT => format!(" ± {margin:.1}"),
+        Some(margin) if margin >= LEAST_MARGIN_PCT => format!(" ± {margin:.*}", digits(change)),
         _ => String::new(),
     }
 }
@@ -68,6 +87,8 @@ mod tests {
             (-75.0, Some(15646.4), " ± > 100"),
             // The size shows that the change is significant.
             (450.0, Some(120.0), " ± 120.0"),
+            (2.31, Some(2.28), " ± 2.28"),
+            (-2.28, Some(2.31), " ± 2.3"),
         ] {
             let change = Change {
                 mean_pct,
@@ -75,6 +96,18 @@ mod tests {
             };
             assert_eq!(margin(&change), text);
         }
+    }
+
+    #[test]
+    fn a_significant_change_is_larger_than_its_margin() {
+        let of = |mean_pct, margin| Change {
+            mean_pct,
+            margin_pct: Some(margin),
+        };
+        assert_eq!(signed(&of(2.31, 2.28)), "+2.31 ± 2.28 %");
+        assert_eq!(signed(&of(-2.3104, 2.3096)), "-2.3104 ± 2.3096 %");
+        assert_eq!(signed(&of(2.28, 2.31)), "+2.3 ± 2.3 %");
+        assert_eq!(signed(&of(-0.04, 0.01)), "0.0 %");
     }
 
     #[test]

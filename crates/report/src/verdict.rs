@@ -2,7 +2,7 @@
 
 mod stopped;
 
-use crate::number::margin;
+use crate::number::{digits, margin};
 use lab::{
     Change, Comparison, Entry, Finding, GoalVerdict, Judged, Measured, Reason, Results, Statement,
     Verdict,
@@ -492,7 +492,12 @@ fn part(own: &Entry<'_>, other: &Entry<'_>, name: &str) -> Option<(f64, String)>
 
 /// The size of a change with its margin: `12.0 ± 3.1 %`.
 fn with_margin(change: &Change, unit: &str) -> String {
-    format!("{:.1}{} {unit}", change.mean_pct.abs(), margin(change))
+    let digits = digits(change);
+    format!(
+        "{:.digits$}{} {unit}",
+        change.mean_pct.abs(),
+        margin(change)
+    )
 }
 
 /// A change of a goal against the scheduler `name` in words: `12.0 ± 3.1 % less time than under eevdf`.

@@ -2,7 +2,7 @@
 
 use super::LEAST_WORK_PCT;
 use super::energy::for_work;
-use crate::number::{margin, number, percent};
+use crate::number::{number, signed};
 use crate::verdict::title;
 use crate::{Cell, Table, Tone};
 use lab::{Change, Entry, Finding, GoalVerdict, Measure, Results};
@@ -229,8 +229,5 @@ pub fn change(change: Option<Change>, is_better: bool, is_worse: bool) -> Cell {
         (_, true) => Tone::Worse,
         (false, false) => Tone::Dim,
     };
-    Cell::new(
-        percent(change.mean_pct).replace(" %", &format!("{} %", margin(&change))),
-        tone,
-    )
+    Cell::new(signed(&change), tone)
 }
