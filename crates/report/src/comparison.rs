@@ -107,8 +107,12 @@ pub fn results(findings: &Results<'_>, shown: Shown, told: Told<'_>) -> Page {
     let against = match findings.schedulers.as_slice() {
         [first, _, ..] if has_change => Some(format!(
             "`change` is the change of the geometric mean of the goal's columns, except those in %, against \
-             {first}, with the 95 % confidence interval over {}.",
-            told.pairs
+             {first}, with the 95 % confidence interval over {}{}.",
+            told.pairs,
+            match deciding.iter().any(Deciding::is_far_from_means) {
+                true => "; the columns have the arithmetic means of runs that differ much",
+                false => "",
+            }
         )),
         _ => None,
     };
@@ -125,7 +129,9 @@ pub fn results(findings: &Results<'_>, shown: Shown, told: Told<'_>) -> Page {
             .chain(told.remarks)
             .chain(more)
             .collect(),
-        charts: decide().map(chart).filter(says_something).collect(),
+        charts: (deciding.iter().flat_map(Deciding::charts))
+            .filter(says_something)
+            .collect(),
         ..Page::default()
     }
 }
@@ -323,11 +329,13 @@ fn counters(findings: &Results<'_>, time: &str) -> Table {
     }
 }
 
-/// The chart of a measure's judged values, as means of the runs with their intervals.
-fn chart(row: &Finding<'_>) -> Chart {
+/// The chart of a measure's judged values, as means of the runs with their intervals; of energy, `for_work` has a factor
+/// for each scheduler, if the work differs.
+fn chart(row: &Finding<'_>, for_work: Option<&[f64]>) -> Chart {
     let measure = row.measure;
     let bar = |(index, entry): (usize, &Entry<'_>)| {
-        let runs = entry.judged()?;
+        let factor = for_work.map_or(1.0, |factors| factors[index]);
+        let runs: Vec<f64> = entry.judged()?.iter().map(|run| factor * run).collect();
         let (value, margin) = mean_interval(&runs)?;
         // The interval of a quantity that cannot be negative does not extend below 0.
         let least = if runs.iter().all(|&run| run >= 0.0) {
@@ -344,9 +352,10 @@ fn chart(row: &Finding<'_>) -> Chart {
         })
     };
     let bars: Vec<Bar> = row.entries.iter().enumerate().filter_map(bar).collect();
-    let judged = match measure.judged {
-        Judged::Mean => "",
-        Judged::P99 => ", mean of the runs' p99",
+    let judged = match (measure.judged, for_work) {
+        (_, Some(_)) => " for the same work",
+        (Judged::Mean, None) => "",
+        (Judged::P99, None) => ", mean of the runs' p99",
     };
     let interval = match bars.iter().any(|bar| bar.range.is_some()) {
         true => "; line: 95 % interval",

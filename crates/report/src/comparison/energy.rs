@@ -1,5 +1,6 @@
 //! Energy by work, and the frequencies on which the energy depends.
 
+use super::LEAST_WORK_PCT;
 use lab::{Comparison, GoalVerdict, Measured, Results, mean_interval};
 use workload::Goal;
 
@@ -39,6 +40,23 @@ pub(super) fn for_work(
         }
         _ => None,
     }
+}
+
+/// Is `verdict` about energy, and did the schedulers do different work?
+pub(super) fn differs_by_work(verdict: &GoalVerdict) -> bool {
+    let mut others = 1..verdict.standings.len();
+    let differs = |pct: f64| pct.abs() >= LEAST_WORK_PCT;
+    verdict.goal == Goal::Energy
+        && others.any(|index| verdict.work_pct(index, 0).is_some_and(differs))
+}
+
+/// For each scheduler, the energy for the first scheduler's work relative to the energy of a run, if the work differs and
+/// is known.
+pub(super) fn factors_for_work(verdict: &GoalVerdict) -> Option<Vec<f64>> {
+    let all = 0..verdict.standings.len();
+    let factor = |index| Some(1.0 / (1.0 + verdict.work_pct(index, 0)? / 100.0));
+    let factors: Option<Vec<f64>> = all.map(factor).collect();
+    factors.filter(|_| differs_by_work(verdict))
 }
 
 /// Says which policies ran at full speed and which at a speed that followed the load, if there are both.

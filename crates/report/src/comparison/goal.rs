@@ -1,15 +1,19 @@
 //! The table of a goal: its measures under each scheduler.
 
 use super::LEAST_WORK_PCT;
-use super::energy::for_work;
+use super::chart;
+use super::energy::{differs_by_work, factors_for_work, for_work};
 use crate::number::{number, signed};
 use crate::verdict::title;
-use crate::{Cell, Table, Tone};
-use lab::{Change, Entry, Finding, GoalVerdict, Measure, Results};
+use crate::{Cell, Chart, Table, Tone};
+use lab::{Change, Entry, Finding, GoalVerdict, Measure, Results, mean_interval};
 use workload::Goal;
 
 /// The largest number of columns of measures. A recorded load may have hundreds of threads.
 const MOST_MEASURES: usize = 12;
+
+/// The difference between a change of the geometric mean and one of the arithmetic mean that is explained, in points.
+const FAR_PCT: f64 = 5.0;
 
 /// The measures that decide one goal.
 pub(super) struct Deciding<'a> {
@@ -29,6 +33,24 @@ impl<'a> Deciding<'a> {
             all: all.len(),
             rows: most_apart(all),
         }
+    }
+
+    /// Does a change of the geometric mean differ from that of the only column, which has arithmetic means?
+    pub(super) fn is_far_from_means(&self) -> bool {
+        let [row] = self.rows[..] else { return false };
+        let change = |index: usize| {
+            let change = row.entries[index].change?.mean_pct;
+            Some(change - self.verdict.change(0, index)?.mean_pct)
+        };
+        let mut apart = (1..row.entries.len()).filter_map(change);
+        !differs_by_work(self.verdict) && apart.any(|points| points.abs() >= FAR_PCT)
+    }
+
+    /// A chart of each measure.
+    pub(super) fn charts(&self) -> impl Iterator<Item = Chart> {
+        let for_work = factors_for_work(self.verdict);
+        let rows = self.rows.iter();
+        rows.map(move |row| chart(row, for_work.as_deref()))
     }
 }
 
@@ -60,9 +82,7 @@ pub(super) fn of_goal(findings: &Results<'_>, deciding: &Deciding<'_>) -> Table 
             .collect::<Vec<_>>()
     };
     header.extend(rows.iter().flat_map(|row| columns(row)));
-    let by_work = (1..count)
-        .filter_map(|index| verdict.work_pct(index, 0))
-        .any(|pct| verdict.goal == Goal::Energy && pct.abs() >= LEAST_WORK_PCT);
+    let by_work = differs_by_work(verdict);
     if by_work {
         header.push("work\ndone\n%".to_owned());
     }
@@ -193,7 +213,8 @@ pub(super) fn column(measure: &Measure) -> String {
     format!("{}\n{of}", measure.metric.name.replace('/', "\n"))
 }
 
-/// The judged value of the scheduler number `index`, emphasized if it is the best value, or if it differs
+/// The judged value of the scheduler number `index`: the mean of the runs, as in the charts, or if some run has no value,
+/// the value of all samples. It is emphasized if it is the best value, or if it differs
 /// significantly from the first scheduler's value.
 pub(super) fn judged(row: &Finding<'_>, index: usize) -> Cell {
     let (entry, first) = (&row.entries[index], &row.entries[0]);
@@ -206,7 +227,9 @@ pub(super) fn judged(row: &Finding<'_>, index: usize) -> Cell {
         (false, false) if entry.is_better(first) => Tone::Better,
         (false, false) => Tone::Plain,
     };
-    Cell::new(number(entry.measure.judged.value(pooled)), tone)
+    let mean = entry.judged().and_then(|runs| mean_interval(&runs));
+    let value = mean.map_or(entry.measure.judged.value(pooled), |(mean, _)| mean);
+    Cell::new(number(value), tone)
 }
 
 pub(super) fn limit(row: &Finding<'_>, index: usize) -> Cell {
@@ -230,4 +253,27 @@ pub fn change(change: Option<Change>, is_better: bool, is_worse: bool) -> Cell {
         (false, false) => Tone::Dim,
     };
     Cell::new(signed(&change), tone)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lab::{Pooled, Samples};
+    use workload::{Better, Metric, Role, Unit};
+
+    /// The 99th percentile of all samples is not the mean of the runs' percentiles.
+    #[test]
+    fn a_table_has_the_values_of_its_chart() {
+        let role = Role::Decides(Goal::Latency);
+        let metric = Metric::new("ui/response", Unit::Us, Better::Lower, role);
+        let measure = Measure::new(metric, vec![0], false);
+        let pooled = |value: f64| Pooled::new([&Samples::new(&[value])]);
+        let mut row = Finding::new(&measure, [("a", vec![pooled(10.0), pooled(20.0)])]);
+        row.entries[0].pooled = pooled(20.0);
+        assert_eq!(judged(&row, 0).text, "15.00");
+        assert_eq!(chart(&row, None).bars[0].value, 15.0);
+        let for_work = chart(&row, Some(&[2.0]));
+        assert_eq!(for_work.bars[0].value, 30.0);
+        assert!(for_work.title.starts_with("ui/response for the same work"));
+    }
 }
