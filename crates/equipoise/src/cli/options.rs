@@ -551,6 +551,9 @@ pub enum Catalog {
     Show {
         /// A name, or the path of a file
         name: String,
+        /// Print the file itself, so that you can change a copy
+        #[arg(long)]
+        source: bool,
     },
     /// Check that files are well-formed
     Check {
