@@ -88,13 +88,13 @@ impl Found {
                 ""
             }
         )?;
+        // Comments and descriptions cannot have control characters, which names in a sysfs may have.
+        let line = |text: &str| cage::text::plain(&text.replace('\n', " ")).into_owned();
         for warning in &self.warnings {
-            // A comment in TOML cannot have control characters, which names in a sysfs may have.
-            let warning = warning.replace('\n', " ");
-            writeln!(out, "# Note: {}", cage::text::plain(&warning))?;
+            writeln!(out, "# Note: {}", line(warning))?;
         }
         writeln!(out, "\nname = {}", quoted(name))?;
-        writeln!(out, "description = {}", quoted(&self.description))?;
+        writeln!(out, "description = {}", quoted(&line(&self.description)))?;
         match self.hz {
             Some(hz) => writeln!(out, "hz = {hz}")?,
             None => writeln!(out, "# hz is unknown: 250, the kernel's default.")?,
