@@ -375,7 +375,7 @@ fn names_are_only_text() {
     let tree = Tree::new(1, &[plain("0")]);
     tree.write("class/dmi/id/product_name", "a \"board\" \\ with\ttabs");
     let (machine, _) = machine(detect::sysfs(tree.path()).unwrap());
-    assert_eq!(machine.description, "a \"board\" \\ with\ttabs");
+    assert_eq!(machine.description, "a \"board\" \\ with tabs");
 }
 
 #[test]

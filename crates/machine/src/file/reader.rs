@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 
-/// The longest name of a machine, and the longest description or name of a core type, in bytes.
+/// The longest name of a machine, and the longest description or name of a core type, in characters.
 const LONGEST_NAME: usize = 64;
 const LONGEST_LINE: usize = 300;
 /// A generous range for the kernel's CONFIG_HZ.
@@ -153,12 +153,12 @@ impl<'a> Reader<'a> {
     /// Refuses a text that would break tables and headings.
     fn one_line(&self, text: &Spanned<String>) -> Result<()> {
         let is_plain = cage::text::is_plain(text.get_ref());
-        match is_plain && text.get_ref().len() <= LONGEST_LINE {
+        match is_plain && text.get_ref().chars().count() <= LONGEST_LINE {
             true => Ok(()),
             false => self.bad(
                 text.span(),
                 "this text is longer than a line, or has control characters".to_owned(),
-                format!("expected at most {LONGEST_LINE} bytes on one line"),
+                format!("expected at most {LONGEST_LINE} characters on one line"),
             ),
         }
     }
