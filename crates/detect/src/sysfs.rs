@@ -63,11 +63,8 @@ pub fn sysfs(root: &Path) -> Result<Found, String> {
     }
     archive::unpack(root, folder.path())?;
     match archive::root(folder.path()) {
-        Some(root) => of_folder(&root),
-        None => Err(format!(
-            "{}: no devices/system/cpu in the archive",
-            root.display()
-        )),
+        Ok(root) => of_folder(&root),
+        Err(message) => Err(format!("{}: {message}", root.display())),
     }
 }
 
