@@ -51,6 +51,9 @@ fn the_bitmap_of_a_cache_counts_unless_it_is_empty() {
     }
 }
 
+pub const WITHOUT_POWER: &str =
+    "left out: power, which is in kernel/debug/energy_model, readable by root";
+
 #[test]
 fn measures_that_contradict_each_other_are_named() {
     let a = Cpus {
@@ -69,7 +72,13 @@ fn measures_that_contradict_each_other_are_named() {
         ["core-1024 1024: 0-1", "core-800 800: 2-3"]
     );
     assert!(
-        warnings[0].contains("CPU 0 is faster than CPU 2 by cpu_capacity and slower by"),
+        warnings
+            .iter()
+            .any(|it| it.contains("CPU 0 is faster than CPU 2 by cpu_capacity and slower by")),
+        "{warnings:?}"
+    );
+    assert!(
+        warnings.iter().any(|it| it == WITHOUT_POWER),
         "{warnings:?}"
     );
 }
