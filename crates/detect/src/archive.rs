@@ -61,22 +61,47 @@ fn tidy(folder: &Path, below: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The folder with the files of a machine, which is `folder` or a folder in it.
-pub(crate) fn root(folder: &Path) -> Option<PathBuf> {
-    let entries = fs::read_dir(folder).ok()?.flatten();
-    let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    folders.sort();
-    let mut all = std::iter::once(folder.to_owned()).chain(folders);
-    all.find(|it| {
+/// The folder with the files of a machine, which is `folder` or the only such folder in it. The error says what is wrong.
+pub(crate) fn root(folder: &Path) -> Result<PathBuf, String> {
+    let has_cpus = |it: &PathBuf| {
         ["sys", ""]
             .iter()
             .any(|sys| it.join(sys).join("devices/system/cpu").is_dir())
-    })
+    };
+    if has_cpus(&folder.to_owned()) {
+        return Ok(folder.to_owned());
+    }
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(has_cpus).collect();
+    match (folders.pop(), folders.len()) {
+        (Some(only), 0) => Ok(only),
+        (Some(_), others) => Err(format!(
+            "the archive has {} machines; expected one, in a folder of its own",
+            others + 1
+        )),
+        (None, _) => Err("no devices/system/cpu in the archive".to_owned()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_machine_is_found_and_two_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(root(folder.path()).unwrap_err().contains("no devices"));
+        for (name, count) in [("a/sys", 1), ("b/sys", 2)] {
+            let machine = folder.path().join(name);
+            fs::create_dir_all(machine.join("devices/system/cpu")).unwrap();
+            match root(folder.path()) {
+                Ok(found) => assert_eq!((found, count), (folder.path().join("a"), 1)),
+                Err(message) => assert!(count == 2 && message.contains("2 machines"), "{message}"),
+            }
+        }
+        let sys = folder.path().join("a/sys");
+        assert_eq!(root(&sys), Ok(sys.clone()));
+    }
 
     #[test]
     fn a_folder_without_rights_can_be_read_and_removed() {

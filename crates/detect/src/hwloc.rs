@@ -79,6 +79,10 @@ impl Reader<'_> {
             source: "hwloc's XML".to_owned(),
             ..Found::default()
         };
+        let machine = objects(root, &["Machine", "System"]).next();
+        let set = |name: &str| hex_mask(machine?.attribute(name)?);
+        // Only version 1 of hwloc, which also lists CPUs that are offline, has this attribute.
+        let listed_online = set("online_cpuset");
         for pu in objects(root, &["PU"]) {
             let cpu: usize = self.number(pu, "os_index")?;
             if cpu >= machine::MAX_CPUS {
@@ -86,15 +90,15 @@ impl Reader<'_> {
                 let expected = format!("expected CPUs below {}", machine::MAX_CPUS);
                 return Err(self.bad(pu, message, &expected));
             }
-            found.cpus.insert(cpu, Cpu::default());
+            if listed_online.is_none_or(|online| online.contains(cpu)) {
+                found.cpus.insert(cpu, Cpu::default());
+            }
         }
         let Some(&last) = found.cpus.keys().last() else {
             return Err(self.bad(root, "no CPU", "expected objects of type PU"));
         };
         let online = found.online();
-        let complete = objects(root, &["Machine", "System"]).next();
-        let complete = complete.and_then(|machine| hex_mask(machine.attribute("complete_cpuset")?));
-        found.offline = complete
+        found.offline = set("complete_cpuset")
             .unwrap_or(CpuMask::EMPTY)
             .or(&CpuMask::first_n(last + 1))
             .without(&online);

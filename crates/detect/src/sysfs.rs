@@ -63,11 +63,8 @@ pub fn sysfs(root: &Path) -> Result<Found, String> {
     }
     archive::unpack(root, folder.path())?;
     match archive::root(folder.path()) {
-        Some(root) => of_folder(&root),
-        None => Err(format!(
-            "{}: no devices/system/cpu in the archive",
-            root.display()
-        )),
+        Ok(root) => of_folder(&root),
+        Err(message) => Err(format!("{}: {message}", root.display())),
     }
 }
 
@@ -124,6 +121,13 @@ fn of_folder(root: &Path) -> Result<Found, String> {
     }
     info.add_kinds(&mut found);
     found.tidy();
+    // Linux has an energy model if CPUs differ in their capacity.
+    let capacity = |cpu: &Cpu| cpu.measures.get(&Measure::CpuCapacity).copied();
+    let has_power = |cpu: &Cpu| cpu.opps.iter().any(|opp| opp.power_uw.is_some());
+    let mut capacities = found.cpus.values().filter_map(capacity);
+    if capacities.any(|it| it < 1024) && !found.cpus.values().any(has_power) {
+        found.lose("power, which is in kernel/debug/energy_model, readable by root");
+    }
     Ok(found)
 }
 

@@ -36,6 +36,10 @@ pub struct MachineFile {
 impl Found {
     /// The machine file of a machine, under the name `name`.
     pub fn machine_file(mut self, name: &str) -> MachineFile {
+        let names = self.cpus.values_mut().filter_map(|cpu| cpu.kind.as_mut());
+        for text in names.chain([&mut self.description]) {
+            *text = line(text);
+        }
         let capacities = capacities(&mut self);
         self.nest();
         self.split_cores(&capacities);
@@ -89,9 +93,7 @@ impl Found {
             }
         )?;
         for warning in &self.warnings {
-            // A comment in TOML cannot have control characters, which names in a sysfs may have.
-            let warning = warning.replace('\n', " ");
-            writeln!(out, "# Note: {}", cage::text::plain(&warning))?;
+            writeln!(out, "# Note: {}", line(warning))?;
         }
         writeln!(out, "\nname = {}", quoted(name))?;
         writeln!(out, "description = {}", quoted(&self.description))?;
@@ -474,6 +476,13 @@ fn list(items: impl Iterator<Item = impl ToString>) -> String {
         .map(|item| item.to_string())
         .collect::<Vec<_>>()
         .join(", ")
+}
+
+/// `text` without control characters, which comments, descriptions and names of core types cannot have. These have at
+/// most 300 characters, and a name of a core type may get a suffix.
+fn line(text: &str) -> String {
+    let plain = cage::text::plain(&text.replace(['\n', '\t'], " ")).into_owned();
+    plain.chars().take(250).collect()
 }
 
 fn key(name: &str) -> String {

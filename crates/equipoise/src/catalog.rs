@@ -25,7 +25,12 @@ pub fn machine(action: Catalog, output: &Output) -> Result<(), Error> {
                 output,
             )
         }
-        Catalog::Show { name } => {
+        Catalog::Show { name, source: true } => {
+            let is_builtin = Machine::names().any(|machine| machine == name);
+            let (_, text) = Machine::source(&name)?;
+            source(output, &name, "toml", is_builtin.then_some(&text))
+        }
+        Catalog::Show { name, .. } => {
             let machine = Machine::find(&name)?;
             output::show(output, &machine.name, report::machine(&machine))
         }
@@ -61,7 +66,10 @@ pub fn workload(action: Catalog, output: &Output) -> Result<(), Error> {
             Vec::new(),
             output,
         ),
-        Catalog::Show { name } => {
+        Catalog::Show { name, source: true } => {
+            source(output, &name, "json", models::source(&name))
+        }
+        Catalog::Show { name, .. } => {
             let workload = models::load(&name)?;
             let page = workload_page(&name, workload.as_ref());
             output::show(output, &output::file_name(&name), page)
@@ -102,7 +110,10 @@ pub fn policy(action: Catalog, output: &Output) -> Result<(), Error> {
             ];
             list("policies", &tables, vec![note], output)
         }
-        Catalog::Show { name } => {
+        Catalog::Show { name, source: true } => {
+            source(output, &name, "toml", Policy::source(&name))
+        }
+        Catalog::Show { name, .. } => {
             let policy = Policy::find(&name)?;
             output::show(output, &policy.name, policy_page(&policy))
         }
@@ -137,6 +148,22 @@ pub fn scheduler(action: SchedulerAction, output: &Output) -> Result<(), Error> 
         ..Page::default()
     };
     output::show(output, "schedulers", page)
+}
+
+/// Prints the file of the built-in `name`, which is `text`.
+fn source(
+    output: &Output,
+    name: &str,
+    extension: &str,
+    text: Option<impl AsRef<str>>,
+) -> Result<(), Error> {
+    match text {
+        Some(text) => output::write_text(output, &format!("{name}.{extension}"), text.as_ref()),
+        None => Err(Error::Input(Box::new(BadInput::whole(
+            format!("--source: `{name}` has no built-in file"),
+            "expected a built-in name that is not a program's model",
+        )))),
+    }
 }
 
 /// Shows a table for each title: the names, each with a one-line description.

@@ -45,7 +45,7 @@ pub fn run(args: Hunt, output: &Output) -> Result<(), Error> {
         scheduler: &scheduler,
         against: &against,
         by: args.by,
-        realtime: !args.no_realtime,
+        realtime: !args.no_realtime.unwrap_or(!args.by.judges_realtime()),
         seed: args.seed,
         noise: !args.noise.exact,
         start: &foreign::start(),
@@ -82,11 +82,10 @@ fn search<'a>(
     let bar = bar(args.seconds);
     let said = Mutex::new(Instant::now());
     let prey = lab::hunt(question, grounds, budget, &|tried, factor| {
-        let worst = match factor >= lab::STOPPED {
-            true => "a stall".to_owned(),
-            false => format!("{factor:.2} x"),
-        };
-        let message = format!("{tried} loads tried, worst: {worst}");
+        let message = format!(
+            "{tried} loads tried, worst in a few runs: {}",
+            times(factor)
+        );
         bar.set_position(bar.elapsed().as_secs());
         bar.set_message(message.clone());
         let mut said = said.lock().expect("no other panics with it");
@@ -113,7 +112,8 @@ fn write(
             let name = format!("hunt-{}-{name}-{}.json", machine.name, args.by.name());
             let folder = folder.as_deref().unwrap_or(Path::new(""));
             fs::create_dir_all(folder).map_err(|error| Error::write(folder, &error))?;
-            folder.join(output::file_name(&name))
+            let path = folder.join(output::file_name(&name));
+            output::free_name(&path, |it| !it.exists())
         }
     };
     let again = again(args, named, &path);
@@ -134,11 +134,16 @@ fn write(
             .map_err(|error| Error::write(&path, &error))
     })?;
     staged.commit()?;
+    let runs = match prey.searched {
+        Some(factor) => format!("{RUNS} runs (a few runs of the search: {})", times(factor)),
+        None => "only a few runs, because the hunt was stopped".to_owned(),
+    };
     let page = Page {
         title: what,
         notes: vec![format!(
-            "{}; {} loads were tried; written to {}",
+            "{}; {}; {} loads were tried; written to {}",
             counted(prey.threads, "thread", "threads"),
+            runs,
             prey.tried,
             path.display()
         )],
@@ -211,6 +216,14 @@ fn measure(
         ..Page::default()
     };
     output::show(output, "hunt", page)
+}
+
+/// A factor, as in "3.33 times as bad".
+fn times(factor: f64) -> String {
+    match factor >= lab::STOPPED {
+        true => "a stall".to_owned(),
+        false => format!("{factor:.2} times as bad"),
+    }
 }
 
 fn table(name: &str, args: &Hunt, factors: &[(&str, f64)]) -> Table {

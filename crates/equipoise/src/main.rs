@@ -38,6 +38,7 @@ mod validate;
 use clap::Parser;
 use cli::{Cli, Command, FIRST_STEPS, MachineAction, WorkloadAction};
 use error::Error;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -50,7 +51,16 @@ fn main() -> ExitCode {
     let Cli {
         command,
         mut output,
-    } = Cli::parse();
+    } = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if error.use_stderr() => error.exit(),
+        // clap's own exit() ignores that help could not be written.
+        Err(help) => {
+            return finished(output::written(
+                help.print().and_then(|()| io::stdout().flush()),
+            ));
+        }
+    };
     if output.json {
         output.format = cli::Format::Json;
     }

@@ -242,7 +242,12 @@ pub fn print(text: &str) -> Result<(), Error> {
         expect_escaped(text);
     }
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// The result of writing to standard output.
+pub fn written(result: io::Result<()>) -> Result<(), Error> {
+    match result {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Error::write(Path::new("standard output"), &error))
         }
@@ -397,11 +402,15 @@ pub fn free_name(path: &Path, is_free: impl Fn(&Path) -> bool) -> PathBuf {
     names.find(|it| is_free(it)).expect("some number is free")
 }
 
+/// The longest part of a file's name that is made from names; Linux allows 255 bytes with the rest.
+const LONGEST_NAME: usize = 200;
+
 /// `name` as part of a file's name, which a leading dot does not hide.
 pub fn file_name(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.+=".contains(c);
     let is_dot = |place: usize, c: char| place == 0 && c == '.';
     name.char_indices()
+        .take(LONGEST_NAME)
         .map(|(place, c)| match plain(c) && !is_dot(place, c) {
             true => c,
             false => '-',
@@ -418,6 +427,7 @@ mod tests {
         let path = with_name(Path::new("a/t.txt"), "Mixed cpu_power/x");
         assert_eq!(path, Path::new("a/t.Mixed-cpu_power-x.txt"));
         assert_eq!(file_name("../x"), "-.-x");
+        assert_eq!(file_name(&"x".repeat(300)).len(), LONGEST_NAME);
     }
 
     #[test]

@@ -53,6 +53,8 @@ pub struct Prey<'a> {
     pub ground: &'a Ground,
     /// The factor by which the scheduler is worse, over 10 runs or, after Ctrl-C, over the fewer runs of the search.
     pub factor: f64,
+    /// The factor over the fewer runs of the search, which is often larger by chance; `None` after Ctrl-C.
+    pub searched: Option<f64>,
     /// The load's number of threads.
     pub threads: u32,
     /// The number of loads that were tried.
@@ -114,12 +116,14 @@ pub fn hunt<'a>(
     }
     for one in worst {
         let simple = hunt.simplify(one)?;
-        let factor = hunt.factor(&simple, FINAL_RUNS)?.unwrap_or(simple.factor);
+        let measured = hunt.factor(&simple, FINAL_RUNS)?;
+        let factor = measured.unwrap_or(simple.factor);
         // A load may have been worse by chance in the few runs of the search.
         if factor > 1.0 {
             return Ok(Some(Prey {
                 ground: simple.ground,
                 factor,
+                searched: measured.map(|_| simple.factor),
                 threads: simple.load.threads(),
                 tried: hunt.tried,
                 load: simple.load,

@@ -27,8 +27,7 @@ const DEFAULT_HZ: u32 = 250;
 #[serde(deny_unknown_fields)]
 struct MachineFile {
     name: Spanned<String>,
-    #[serde(default)]
-    description: String,
+    description: Option<Spanned<String>>,
     /// The default is [`DEFAULT_HZ`].
     hz: Option<Spanned<u32>>,
     #[serde(default)]

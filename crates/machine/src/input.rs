@@ -285,9 +285,30 @@ pub fn from_toml<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Box<B
             }
         }
     };
-    let errors = errors.iter().map(|error| bad_toml(file, text, error));
+    let errors = errors.iter().map(|error| {
+        let bad = bad_toml(file, text, error);
+        match misplaced::<T>(text, error) {
+            Some(expected) => BadInput { expected, ..bad },
+            None => bad,
+        }
+    });
     let all = BadInput::all(errors.collect());
     Err(Box::new(all.expect("there is at least one error")))
+}
+
+/// Where the key of the error belongs, if it is a key of the whole file that stands below a table's head.
+fn misplaced<T: DeserializeOwned>(text: &str, error: &toml::de::Error) -> Option<String> {
+    let start = error.span()?.start.min(text.len());
+    let before = text.get(..start)?;
+    let at = before.rfind('\n')? + 1;
+    let line = text.get(at..)?.lines().next()?;
+    let (key, _) = line.split_once('=')?;
+    let mut heads = text[..at].lines().map(str::trim_start);
+    // Alone, a key of the whole file is wrong only because other keys are missing.
+    let alone = toml::from_str::<T>(line).err();
+    let fits = alone.is_none_or(|error| error.message().starts_with("missing field"));
+    (heads.any(|line| line.starts_with('[')) && fits)
+        .then(|| format!("expected `{}` before the file's first table", key.trim()))
 }
 
 fn of_each_line(text: &str, errors: Vec<toml::de::Error>) -> Vec<toml::de::Error> {
@@ -432,163 +453,4 @@ fn split_expected(message: &str) -> Option<(&str, &str)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn unexpected_is_one_word() {
-        let split = split_expected;
-        assert_eq!(split("unexpected key or value"), None);
-        assert_eq!(
-            split("unexpected `=`, expected a key"),
-            Some(("unexpected `=`, ", "a key"))
-        );
-    }
-
-    #[test]
-    fn endless_files_are_not_read_to_the_end() {
-        let error = read_bytes(Path::new("/dev/zero"), "machine file").unwrap_err();
-        assert_eq!(error.message(), "/dev/zero: longer than 256 MiB");
-    }
-
-    #[test]
-    fn the_end_of_a_text_can_be_pointed_at() {
-        for text in ["a = [", "a = [\n", "a = \"\u{e9}", ""] {
-            let bad = BadInput::at(
-                "f",
-                text,
-                text.len()..text.len(),
-                "unfinished",
-                "expected more",
-            );
-            assert!(bad.message().starts_with("f:1: "), "{}", bad.message());
-            let shown = bad.render(false);
-            assert!(shown.contains("expected more"), "{shown}");
-        }
-    }
-
-    #[test]
-    fn an_endless_line_is_not_shown() {
-        let text = format!("\n{}x", " ".repeat(100_000));
-        let bad = BadInput::at("f", &text, 50_000..50_001, "a blank", "expected more");
-        let shown = bad.render(false);
-        assert!(shown.contains("f:2: a blank"), "{shown}");
-        assert!(shown.contains("expected more"), "{shown}");
-        assert!(shown.len() < 200, "{shown}");
-    }
-
-    #[test]
-    fn a_line_is_shown_without_byte_order_mark_and_carriage_returns() {
-        let text = "\u{feff}a = 1\r\nbb = x\r\n";
-        let at = text.find('x').unwrap();
-        let bad = BadInput::at("f.toml", text, at..at + 1, "no number", "expected a number");
-        assert_eq!(
-            bad.render(false),
-            "error: f.toml:2: no number\n \
-             --> f.toml:2:6\n  |\n2 | bb = x\n  |      ^ expected a number"
-        );
-    }
-
-    #[test]
-    fn the_line_is_shown_with_a_mark_under_what_is_wrong() {
-        let bad = BadInput::at(
-            "f.toml",
-            "a = 1\nbb = x\n",
-            11..12,
-            "no number",
-            "expected a number",
-        );
-        assert_eq!(
-            bad.render(false),
-            "error: f.toml:2: no number\n \
-             --> f.toml:2:6\n  |\n2 | bb = x\n  |      ^ expected a number"
-        );
-        let bad = BadInput::whole("soc.tml: not found", "expected a file");
-        assert_eq!(
-            bad.render(false),
-            "error: soc.tml: not found\n |\n = help: expected a file"
-        );
-    }
-
-    #[test]
-    fn toml_errors_say_what_was_expected() {
-        #[derive(Debug, serde::Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct File {
-            #[serde(rename = "number")]
-            _number: u32,
-            #[serde(default, rename = "list")]
-            _list: Vec<u32>,
-        }
-        for (text, line, message, expected) in [
-            ("number = 1\nnumer = 2\n", 2, "numer", "number"),
-            (
-                "\nnumber = \"1\"\n",
-                2,
-                "invalid type",
-                "expected a whole number from 0 to 4294967295",
-            ),
-            ("number = [1]\n", 1, "a list", "expected a whole number"),
-            (
-                "number = 1\n[list]\n",
-                2,
-                "a table",
-                "expected a list of tables, each of which begins with `[[NAME]]`",
-            ),
-            (
-                "number = 18446744073709551616\n",
-                1,
-                "integer `18446744073709551616`",
-                "a whole number",
-            ),
-            ("", 1, "missing field", "expected `number`"),
-        ] {
-            let bad = from_toml::<File>("f", text).unwrap_err();
-            assert!(
-                bad.message().starts_with(&format!("f:{line}: ")),
-                "{}",
-                bad.message()
-            );
-            assert!(bad.message().contains(message), "{}", bad.message());
-            assert!(bad.expected().contains(expected), "{}", bad.expected());
-        }
-    }
-
-    #[test]
-    fn all_errors_of_a_file_are_shown_at_once() {
-        #[derive(Debug, serde::Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Core {
-            #[serde(rename = "speed")]
-            _speed: u32,
-        }
-        #[derive(Debug, serde::Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct File {
-            #[serde(rename = "hz")]
-            _hz: u32,
-            #[serde(rename = "core")]
-            _core: Vec<Core>,
-        }
-        let lines = |text: &str| -> Vec<String> {
-            let bad = from_toml::<File>("f", text).unwrap_err();
-            let shown = bad.render(false);
-            let errors = shown
-                .lines()
-                .filter_map(|line| line.strip_prefix("error: f:"));
-            errors
-                .map(|line| line.split(':').next().unwrap().to_owned())
-                .collect()
-        };
-        let unfit = "hz = \"a\"\ncolour = 1\n[[core]]\nspeed = 1\n[[core]]\nspeed = 2\nsped = 3\n";
-        assert_eq!(lines(unfit), ["1", "2", "7"]);
-        let syntax = "hz = = 1\n[[core]]\nspeed = 1\n[[core]\nspeed 2\n";
-        assert_eq!(lines(syntax), ["1", "4", "5"]);
-        // Keys and values on other lines are reported, unless a table's head is wrong, as in `syntax`.
-        let both = "hz = = 1\ncolour = 1\n[[core]]\nspeed = 1\ncolour 2\n[[core]]\nspeed = \"x\"\n";
-        assert_eq!(lines(both), ["1", "2", "5"]);
-        let list = "hz = [1,\n2\n[[core]]\nspeed = \"x\"\n";
-        assert!(lines(list).len() <= 2, "{:?}", lines(list));
-        assert_eq!(lines("[[core]]\nspeed = 1\n").len(), 1);
-    }
-}
+mod tests;

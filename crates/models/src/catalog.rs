@@ -70,6 +70,12 @@ pub fn builtin() -> impl Iterator<Item = (&'static str, String)> {
     benchmarks.chain(files)
 }
 
+/// The rt-app file of the built-in workload `name`, if it has one.
+pub fn source(name: &str) -> Option<&'static str> {
+    let (_, text) = FILES.iter().find(|(file, _)| *file == name)?;
+    Some(text)
+}
+
 /// The parameters of the workload that [`load`] finds for `name`. Every rt-app file takes the parameters of
 /// [`rtapp::PARAMS`].
 pub fn parameters(name: &str) -> &'static [Param] {
@@ -126,7 +132,7 @@ pub fn load(name_or_path: &str) -> Result<Box<dyn Workload>, Box<BadInput>> {
     if let Some(benchmark) = benchmark(name) {
         return benchmark.load(name_or_path, params);
     }
-    if let Some((_, text)) = FILES.iter().find(|(file, _)| *file == name) {
+    if let Some(text) = source(name) {
         let duration = Args::read(name, rtapp::PARAMS, params)?.given("duration");
         let file = format!("workloads/{name}.json");
         return Ok(Box::new(RtApp::parse(name_or_path, &file, text, duration)?));

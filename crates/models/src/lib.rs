@@ -15,7 +15,7 @@
 //! To add a benchmark, write a file with a `Benchmark` (its parameters and metrics) and a `Model` (the tasks that it
 //! starts), and add a line to the table in `catalog.rs`.
 
-pub use catalog::{builtin, load, load_file, parameters, parts};
+pub use catalog::{builtin, load, load_file, parameters, parts, source};
 
 mod aim7;
 mod antutu;

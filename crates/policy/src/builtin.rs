@@ -118,6 +118,11 @@ impl Policy {
         })
     }
 
+    /// The file of the preset `name`, if there is one.
+    pub fn source(name: &str) -> Option<&'static str> {
+        preset(name).map(|(_, text)| text)
+    }
+
     /// The policy described in the file `path`.
     pub fn load(path: &Path) -> Result<Policy, Box<BadInput>> {
         let text = input::description(path, "policy file")?;

@@ -48,8 +48,9 @@ impl Table {
     fn version_2(node: &Node) -> Table {
         let mut table = Table::default();
         for node in node.children.iter().filter(|node| node.is_available()) {
+            // Linux refuses a table if it cannot read one of the frequencies (`_read_opp_key()`).
             let [high, low, ..] = node.cells("opp-hz")[..] else {
-                continue;
+                return Table::default();
             };
             let hz = u64::from(high) << 32 | u64::from(low);
             let khz = u32::try_from(hz / 1000).unwrap_or(u32::MAX);
@@ -244,7 +245,11 @@ fn report(found: &mut Found, tables: &BTreeMap<usize, Table>, listed: &[Listed])
             "",
             "have clock domains, but firmware knows their frequencies, which the tree lacks",
         ),
-        (useless, "the OPPs of", "are in no table with frequencies"),
+        (
+            useless,
+            "the OPPs of",
+            "are in no table in which each OPP has a frequency",
+        ),
         (
             unpowered,
             "",

@@ -349,8 +349,10 @@ fn tables_and_idle_states_that_linux_refuses_are_named() {
     let state = node("cpu-sleep")
         .with("min-residency-us", 500_u32)
         .with("phandle", 7_u32);
+    let good = node("opp-0").with("opp-hz", 500_000_000_u64);
     let opp = node("opp-1").with("opp-hz", 1_000_000_000_u32);
-    let table = node("opp-table").with("phandle", 8_u32).has(opp);
+    let table = node("opp-table").with("phandle", 8_u32);
+    let table = table.has(good).has(opp);
     let cpus = vec![
         cpu(0, "arm,cortex-a55").with("operating-points-v2", 8_u32),
         cpu(1, "arm,cortex-a55").with("operating-points-v2", 99_u32),
@@ -363,7 +365,7 @@ fn tables_and_idle_states_that_linux_refuses_are_named() {
     assert_eq!(
         warnings,
         [
-            "left out: the OPPs of CPUs 0-2 are in no table with frequencies",
+            "left out: the OPPs of CPUs 0-2 are in no table in which each OPP has a frequency",
             "left out: the idle states of CPUs 3, because a residency or a latency is missing in cpu-sleep",
         ]
     );

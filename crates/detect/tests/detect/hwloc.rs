@@ -303,6 +303,19 @@ fn distances_of_version_1_are_read() {
 }
 
 #[test]
+fn version_1_lists_cpus_that_are_offline() {
+    let all = "cpuset=\"0x3\" complete_cpuset=\"0x3\"";
+    let text = format!(
+        "<topology><object type=\"Machine\" {all} online_cpuset=\"0x1\">\
+         <object type=\"PU\" os_index=\"0\" cpuset=\"0x1\"/><object type=\"PU\" os_index=\"1\" cpuset=\"0x2\"/>\
+         </object></topology>"
+    );
+    let (machine, _) = machine(detect::hwloc("v1.xml", &text).unwrap());
+    assert_eq!(machine.all_cpus().to_string(), "0");
+    assert_eq!(machine.offline.to_string(), "1");
+}
+
+#[test]
 fn sets_of_more_than_sixty_four_cpus_are_read() {
     let text = packages(&[("", &[0])], "").replace("cpuset=\"0x1\"", "cpuset=\"0x1,,0x1\"");
     let second = "<object type=\"PU\" os_index=\"64\" cpuset=\"0x1,,0x0\"/></object></object>";

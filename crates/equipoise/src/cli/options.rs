@@ -261,10 +261,16 @@ pub struct Hunt {
     /// The measure by which a policy is worse
     #[arg(long, value_parser = by(), default_value = "time")]
     pub by: By,
-    /// Try no real-time threads: they take CPUs from other threads under every policy, so their placement can hide a
-    /// policy's own flaws
-    #[arg(long)]
-    pub no_realtime: bool,
+    /// Try no real-time threads (or, with =false, try them): they take CPUs from other threads under every policy, so
+    /// their placement can hide a policy's own flaws [default for --by wait and --by share: true]
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true"
+    )]
+    pub no_realtime: Option<bool>,
     /// Duration of the hunt
     #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = limit, allow_negative_numbers = true)]
     pub seconds: Duration,
@@ -545,6 +551,9 @@ pub enum Catalog {
     Show {
         /// A name, or the path of a file
         name: String,
+        /// Print the file itself, so that you can change a copy
+        #[arg(long)]
+        source: bool,
     },
     /// Check that files are well-formed
     Check {

@@ -306,6 +306,11 @@ const BUSY: [&str; 9] = [
 #[test]
 fn a_message_that_goes_nowhere_changes_nothing() {
     let full = || std::fs::File::create("/dev/full").unwrap();
+    for help in ["--help", "--version"] {
+        let output = command(&[help]).stdout(full()).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{help}");
+        has!(text(&output.stderr), "No space left on device");
+    }
     let args = ["machine", "show", "nothing"];
     let status = command(&args).stderr(full()).status().unwrap();
     assert_eq!(status.code(), Some(2));

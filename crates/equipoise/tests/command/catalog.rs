@@ -44,6 +44,20 @@ fn the_list_of_policies_begins_with_linux_and_our_own() {
 }
 
 #[test]
+fn the_source_of_a_built_in_file_can_be_changed() {
+    for (what, name, path) in [
+        ("machine", "rk3588", "machines/rk3588.toml"),
+        ("workload", "mixed", "workloads/mixed.json"),
+        ("policy", "cfs", "policies/cfs.toml"),
+    ] {
+        let file = std::fs::read_to_string(root().join(path)).unwrap();
+        assert_eq!(stdout(&[what, "show", name, "--source"]), file);
+    }
+    let message = run_badly(&["workload", "show", "hackbench", "--source"]);
+    has!(message, "`hackbench` has no built-in file");
+}
+
+#[test]
 fn a_list_is_no_picture() {
     let message = run_badly(&["machine", "list", "--format", "svg"]);
     has!(message, "this result has no chart");

@@ -117,14 +117,20 @@ fn a_machine_file_is_hunted_on_under_a_scheduler_in_c_too() {
 fn a_load_is_written_to_the_folder_of_the_results() {
     let folder = tempfile::tempdir().unwrap();
     let hunt = "hunt --by time --against eevdf-6.12 --batches 1 --kernel 6.12 -m smp-2 -p cfs-3.10 --out a/b";
-    let output = command(hunt).current_dir(folder.path()).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    assert_eq!(files(folder.path()), ["a"]);
     let out = folder.path().join("a/b");
     let load = "hunt-smp-2-cfs-3.10-time.json";
-    assert_eq!(files(&out), [load, "hunt.txt"]);
-    let page = std::fs::read_to_string(out.join("hunt.txt")).unwrap();
-    has!(page, &format!("written to a/b/{load}"));
+    let second = "hunt-smp-2-cfs-3.10-time.2.json";
+    for (written, there) in [
+        (load, &[load, "hunt.txt"][..]),
+        (second, &[second, load, "hunt.txt"]),
+    ] {
+        let output = command(hunt).current_dir(folder.path()).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert_eq!(files(folder.path()), ["a"]);
+        assert_eq!(files(&out), there);
+        let page = std::fs::read_to_string(out.join("hunt.txt")).unwrap();
+        has!(page, &format!("written to a/b/{written}"));
+    }
 }
 
 fn factor(page: &str) -> Option<&str> {
@@ -188,10 +194,13 @@ fn a_hunts_file_is_explained_from_its_victim() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("found.json");
     let file = file.to_str().unwrap();
-    let hunt = words("hunt -m smp-2 -p cfs --by wait --no-realtime");
+    let hunt = words("hunt -m smp-2 -p cfs --by wait");
     let output = run(&[&hunt[..], &["--seconds", "6", "--file", file]].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
     let load = std::fs::read_to_string(file).unwrap();
+    // The kernel schedules real-time threads, not the policy.
+    assert!(!load.contains("SCHED_FIFO"), "{load}");
+    has!(text(&output.stdout), "10 runs (a few runs of the search: ");
     let why = load.split("To see why: ").nth(1).expect(&load);
     let victim = why
         .split(" --task ")

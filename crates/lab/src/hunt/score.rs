@@ -26,6 +26,11 @@ impl By {
     /// Every measure, in the order in which help lists them.
     pub const ALL: [By; 4] = [By::Share, By::Wait, By::Time, By::Energy];
 
+    /// Does the measure judge real-time threads, which no sched_ext scheduler places?
+    pub fn judges_realtime(self) -> bool {
+        matches!(self, By::Time | By::Energy)
+    }
+
     /// The measure's name on the command line.
     pub fn name(self) -> &'static str {
         match self {

@@ -8,6 +8,9 @@ use std::cell::RefCell;
 use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 
+/// The longest name of a machine, and the longest description or name of a core type, in characters.
+const LONGEST_NAME: usize = 64;
+const LONGEST_LINE: usize = 300;
 /// A generous range for the kernel's CONFIG_HZ.
 const HZ: RangeInclusive<u32> = 10..=10_000;
 
@@ -68,6 +71,9 @@ impl<'a> Reader<'a> {
 
     pub(super) fn machine(&self, machine: MachineFile) -> Result<Machine> {
         self.keep(self.name(&machine.name));
+        for text in machine.core.keys().chain(&machine.description) {
+            self.keep(self.one_line(text));
+        }
         let hz = match &machine.hz {
             Some(hz) => self.within(hz, "hz", HZ),
             None => DEFAULT_HZ,
@@ -103,7 +109,10 @@ impl<'a> Reader<'a> {
         };
         Ok(Machine {
             name: machine.name.into_inner(),
-            description: machine.description,
+            description: machine
+                .description
+                .map(Spanned::into_inner)
+                .unwrap_or_default(),
             hz,
             idle_governor: machine.idle_governor,
             host_cpus,
@@ -129,14 +138,29 @@ impl<'a> Reader<'a> {
 
     fn name(&self, name: &Spanned<String>) -> Result<()> {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        if name.get_ref().is_empty() || !name.get_ref().chars().all(plain) {
+        // The names of the files of results contain this name.
+        if !(1..=LONGEST_NAME).contains(&name.get_ref().len()) || !name.get_ref().chars().all(plain)
+        {
             return self.bad(
                 name.span(),
                 format!("`{}` cannot be a machine's name", name.get_ref()),
-                "expected letters, digits, `-`, `_` and `.`",
+                format!("expected 1 to {LONGEST_NAME} letters, digits, `-`, `_` and `.`"),
             );
         }
         Ok(())
+    }
+
+    /// Refuses a text that would break tables and headings.
+    fn one_line(&self, text: &Spanned<String>) -> Result<()> {
+        let is_plain = cage::text::is_plain(text.get_ref());
+        match is_plain && text.get_ref().chars().count() <= LONGEST_LINE {
+            true => Ok(()),
+            false => self.bad(
+                text.span(),
+                "this text is longer than a line, or has control characters".to_owned(),
+                format!("expected at most {LONGEST_LINE} characters on one line"),
+            ),
+        }
     }
 
     /// `value`, which must be in `range`. A value outside of the range is an error, and the checks continue with the
@@ -306,6 +330,11 @@ cpus = "2-4"
                 "exit_latency_us = 700",
                 "exit_latency_us = 1000001",
                 "expected 0 to 1000000",
+            ),
+            (
+                "description = \"a board\"",
+                "description = \"a\\nboard\"",
+                "has control characters",
             ),
             (
                 "name = \"tc2\"",

@@ -105,11 +105,6 @@ __attribute__((weak)) int LINUX_KERNEL_VERSION = EQUIPOISE_COMPILED_FOR;
 	     *___p __attribute__((unused)) = (bpf_iter_##type##_new(&___it, ##args), NULL);                \
 	     ((cur) = bpf_iter_##type##_next(&___it));)
 
-#define can_loop true
-#define __cond_break(expr)
-#define cond_break
-#define cond_break_label(label)
-
 /* kernel/bpf/bpf_iter.c */
 static __always_inline int bpf_iter_num_new(struct bpf_iter_num *it, int start, int end)
 {

@@ -102,4 +102,28 @@ static inline struct bpf_list_node *bpf_list_pop_back(struct bpf_list_head *head
 	return __equipoise_unlink(at);
 }
 
+/*
+ * The verifier gives each function a budget of rounds for its loops with can_loop and cond_break (may_goto). Here
+ * there is one budget for all such loops at an instant of simulated time, which only a loop without end uses up.
+ */
+static inline bool __equipoise_may_loop(void)
+{
+	static u64 __now, __rounds;
+
+	if (__now != __KERNEL->now) {
+		__now = __KERNEL->now;
+		__rounds = 0;
+	}
+	return __rounds++ < BPF_MAX_LOOPS;
+}
+
+#define can_loop __equipoise_may_loop()
+#define __cond_break(expr)        \
+	({                        \
+		if (!can_loop)    \
+			expr;     \
+	})
+#define cond_break __cond_break(break)
+#define cond_break_label(label) __cond_break(goto label)
+
 #endif /* __SCX_OBJECT_BPF_H */

@@ -167,12 +167,13 @@ impl Fault {
             }
             SIGTRAP => "reached a breakpoint, which BPF does not have; expected code without any",
             SIGXCPU => {
-                "did not return; expected loops with an end of their own, because can_loop and cond_break, which the \
-                 kernel's verifier accepts as one, end no loop here"
+                "did not return, which the kernel's verifier refuses; expected loops with an end of their own, or with \
+                 can_loop or cond_break"
             }
             _ => {
                 "accessed an invalid address, which the kernel's verifier refuses; expected a test of \
-                 each pointer that may be NULL, indices within bounds and no recursion"
+                 each pointer that may be NULL, indices within bounds and no recursion (also valid addresses for \
+                 bpf_probe_read_kernel() and in arenas, where only Linux survives invalid ones)"
             }
         }
     }

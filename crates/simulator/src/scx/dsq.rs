@@ -194,8 +194,10 @@ pub struct NotBegun;
 /// created.
 pub struct Dsqs {
     /// The global queue, the local queues by CPU, and the user queues. A destroyed user queue keeps its place, empty
-    /// and without an id.
+    /// and without an id, until a new queue takes the place.
     all: Vec<Dsq>,
+    /// The places of destroyed user queues.
+    free: Vec<OnDsq>,
     nr_cpus: usize,
     ids: Ids,
     pub iterations: Iterations,
@@ -209,6 +211,7 @@ impl Dsqs {
             all: std::iter::once(Dsq::new(abi::DSQ_GLOBAL))
                 .chain(local)
                 .collect(),
+            free: Vec::new(),
             nr_cpus,
             ids: Ids::default(),
             iterations: Iterations::default(),
@@ -226,9 +229,22 @@ impl Dsqs {
         if self.ids.find(id).is_some() {
             return false;
         }
-        self.ids
-            .insert(id, OnDsq(OnDsq::USER | self.all.len() as u32));
-        self.all.push(Dsq::new(id));
+        let on = match self.free.pop() {
+            Some(on) => {
+                let dsq = self.get_mut(on);
+                // An iteration over the destroyed queue finds no task of the new one, whose insertions are later.
+                *dsq = Dsq {
+                    sequence: dsq.sequence,
+                    ..Dsq::new(id)
+                };
+                on
+            }
+            None => {
+                self.all.push(Dsq::new(id));
+                OnDsq(OnDsq::USER | (self.all.len() - 1) as u32)
+            }
+        };
+        self.ids.insert(id, on);
         true
     }
 
@@ -240,6 +256,7 @@ impl Dsqs {
         match self.get(on).len() {
             0 => {
                 self.ids.remove(id);
+                self.free.push(on);
                 Ok(())
             }
             tasks => Err(tasks),
@@ -439,5 +456,28 @@ mod tests {
         }
         let empty = |(_, dsq): (OnDsq, &Dsq)| dsq.is_empty();
         assert!(dsqs.iter().all(empty));
+    }
+
+    #[test]
+    fn a_new_queue_takes_the_place_of_a_destroyed_one_which_an_iteration_does_not_see() {
+        let mut dsqs = Dsqs::new(1);
+        let places = dsqs.all.len() + 1;
+        let mut it = IterDsq::default();
+        for id in 1..100 {
+            assert!(dsqs.create(id));
+            let on = dsqs.find(id).unwrap();
+            dsqs.push(on, task(1), false);
+            assert!(dsqs.iterate(&mut it, on, false));
+            dsqs.remove_at(on, 0);
+            assert_eq!(dsqs.destroy(id), Ok(()));
+            assert!(dsqs.create(1000 + id));
+            assert_eq!(dsqs.find(1000 + id), Some(on));
+            dsqs.push(on, task(2), false);
+            assert!(dsqs.next(&it).is_ok_and(|next| next.is_none()));
+            assert!(dsqs.iterations.end(&it));
+            dsqs.remove_at(on, 0);
+            assert_eq!(dsqs.destroy(1000 + id), Ok(()));
+        }
+        assert_eq!(dsqs.all.len(), places);
     }
 }

@@ -428,6 +428,27 @@ fn a_timer_s_callback_cannot_cancel_the_timer() {
 }
 
 #[test]
+fn can_loop_and_cond_break_end_a_loop() {
+    check(
+        "",
+        "u64 rounds = 0, more = 0;
+        while (can_loop)
+            rounds++;
+        CHECK(rounds == BPF_MAX_LOOPS);
+        for (;;) {
+            cond_break;
+            more++;
+        }
+        for (;;) {
+            cond_break_label(out);
+            more++;
+        }
+        out:
+        CHECK(more == 0);",
+    );
+}
+
+#[test]
 fn loops_clocks_and_formats() {
     check(
         "static long add(u32 i, u64 *sum) { *sum += i; return *sum > 20; }",
