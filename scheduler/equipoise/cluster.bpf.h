@@ -156,12 +156,13 @@ struct cpu_state {
 	/* The slot of the CPU that any_allowed() last returned on this CPU. */
 	u32 sent_to;
 	/*
-	 * The family whose tasks last competed for the CPU (crowd.h), and the times when one of them and when one of
-	 * another family last did.
+	 * The family whose tasks last competed for the CPU (crowd.h), the times when one of them and when one of
+	 * another family last did, and the time when a member of a crowd last came to wait here.
 	 */
 	s32 family;
 	u64 family_at;
 	u64 others_at;
+	u64 crowd_at;
 	/*
 	 * The time of the next comparison with a cluster; the cluster, and the slot there, that were compared last.
 	 */

@@ -35,10 +35,16 @@ static __always_inline void note_family(struct cpu_state *this, const struct tas
 	this->family_at = now;
 }
 
-/* No family competes for @this yet: a time of 0 would look recent just after boot. */
+/* No family competes for @this yet, and no crowd has come: a time of 0 would look recent just after boot. */
 static __always_inline void init_crowd(struct cpu_state *this, u64 now)
 {
-	this->family_at = now - ALONE_FOR;
+	this->family_at = this->crowd_at = now - ALONE_FOR;
+}
+
+/* Has a member of a crowd come to wait for @this shortly before @now? */
+static __always_inline bool is_crowded(const struct cpu_state *this, u64 now)
+{
+	return (s64)(now - READ_ONCE(this->crowd_at)) < (s64)ALONE_FOR;
 }
 
 /*

@@ -156,9 +156,10 @@ __noinline u32 wait_or_preempt(struct task_struct *p __arg_trusted, struct task_
 	set_deadline(p, t, 0);
 	found = at_once ? find_preemptible(p, t, cpu, now, true) : -1;
 	at_once = found >= 0;
-	if (!at_once && sync && is_in_crowd(p, cpu, now))
+	if (!at_once && sync && is_in_crowd(p, cpu, now)) {
+		WRITE_ONCE(cpu_at(cpu)->crowd_at, now);
 		p->scx.dsq_vtime = deadline_of(t, 2 * slice_of(p));
-	else if (!at_once)
+	} else if (!at_once)
 		found = find_preemptible(p, t, cpu, now, false);
 	explain_preemption(p, t, cpu, now, found);
 	if (found >= 0) {

@@ -3,7 +3,8 @@
  * The end of a turn: a task that has run for a slice stops if others wait. A timer ends the turns of tasks that run
  * for long, as HRTICK does for Linux 7.3's EEVDF: the next tick may come a whole turn later, and in one turn a
  * light task gets as much as it is due for several seconds. A task that sleeps before its slice is over needs no
- * timer; if it continues to run, a tick or a task that comes to wait sets one.
+ * timer; if it continues to run, a tick or a task that comes to wait sets one. In a crowd (crowd.h) only ticks end
+ * turns: the longer a sender's turn, the more messages its receivers find.
  */
 #ifndef __EQUIPOISE_TURN_H
 #define __EQUIPOISE_TURN_H
@@ -38,6 +39,8 @@ static __always_inline void time_turn(const struct task_struct *p, u32 cpu, u64 
 	struct cpu_state *this = cpu_at(cpu);
 	u64 slice = slice_of(p);
 
+	if (is_crowded(this, bpf_ktime_get_ns()))
+		return;
 	this->timed = true;
 	start_timer(&turn_timers, cpu, ran < slice ? slice - ran : 0);
 }

@@ -104,6 +104,7 @@ const CLUSTERS: &str = r#"
     u32 kind(u32 cpu) { return request_kind(cpu_at(cpu)->request); }
     u32 target(u32 cpu) { return request_target(cpu_at(cpu)->request); }
     s32 pid(u32 cpu) { return request_pid(cpu_at(cpu)->request); }
+    void is_crowded_since(u32 cpu, u64 ns) { cpu_at(cpu)->crowd_at = kernel.now - ns; }
     u64 timer(u32 cpu) { return timer_ns[cpu]; }
     void timer_fires(u32 cpu)
     {
@@ -384,6 +385,19 @@ fn a_timer_ends_the_turn_of_a_task_that_runs_for_long() {
         }
         clusters.call("timer_fires", &[0]);
         assert_eq!(clusters.says("kicked", &[0]), stops);
+    }
+}
+
+/// In a crowd, and for 32 ms after one, turns end at ticks.
+#[test]
+fn a_timer_ends_no_turn_in_a_crowd() {
+    for (since, timer) in [(31 * MS, 0), (33 * MS, 3 * MS)] {
+        let clusters = Clusters::equal();
+        clusters.call("waits", &[0, 1, 0]);
+        clusters.call("bursts", &[0, 9 * MS]);
+        clusters.call("is_crowded_since", &[0, since]);
+        clusters.call("gets_cpu_now", &[0]);
+        assert_eq!(clusters.call("timer", &[0]), timer);
     }
 }
 

@@ -163,7 +163,7 @@ fn read(sched_ext: &Path, file: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{BufRead, BufReader};
+    use std::io::{BufRead, BufReader, Write};
 
     /// A broken scheduler may keep the trial itself from running until the kernel has unloaded it.
     #[test]
