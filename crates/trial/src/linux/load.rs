@@ -120,6 +120,7 @@ impl Running {
         };
         let system = |error: io::Error| Fault::System(error.to_string());
         if has_ended {
+            let is_inside = part.has(child.id() as i32);
             let status = child.wait().map_err(system)?;
             // Ctrl-C reaches both the command and the trial, whose thread for signals may notice it later.
             if status.signal() == Some(libc::SIGINT) {
@@ -133,7 +134,11 @@ impl Running {
                 )));
             }
             turn.is_timed = true;
-            let us = |file, line, key| part.number(file, line, key).map(|us| 1000 * us);
+            // A command that has left its control group is not counted there.
+            let us = |file, line, key| {
+                let us = part.number(file, line, key).filter(|_| is_inside);
+                us.map(|us| 1000 * us)
+            };
             turn.cpu_ns = us("cpu.stat", "usage_usec", "usage_usec");
             turn.waited_ns = us("cpu.pressure", "some", "total");
             turn.switches = Some(switches().saturating_sub(self.switches));
