@@ -12,7 +12,6 @@ use machine::input::BadInput;
 use machine::{Machine, counted};
 use recorder::busy::{self, Watch};
 use recorder::{Events, Instance, Options, Recorder, exit_of, threads};
-use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -260,10 +259,9 @@ fn finish(command: Option<Child>) -> io::Result<i32> {
     let Some(mut child) = command else {
         return Ok(0);
     };
-    if child.try_wait()?.is_none()
-        && let Some(pid) = Pid::from_raw(child.id() as i32)
-    {
-        let _ = kill_process(pid, Signal::TERM);
+    if child.try_wait()?.is_none() {
+        recorder::end(child.id() as i32);
+        child.wait()?;
         return Ok(0);
     }
     Ok(cage::shell_status(child.wait()?))
@@ -288,6 +286,13 @@ mod tests {
             [read("x.dat"), read("x.2.dat")],
             [b"first".to_vec(), b"second".to_vec()]
         );
+    }
+
+    #[test]
+    fn a_command_that_still_runs_is_ended_and_has_no_status() {
+        let script = "trap '' TERM; echo; while :; do sleep 1; done";
+        let child = Command::new("sh").args(["-c", script]).spawn().unwrap();
+        assert_eq!(finish(Some(child)).unwrap(), 0);
     }
 
     #[test]

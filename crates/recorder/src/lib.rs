@@ -25,7 +25,7 @@ mod process;
 mod tracefs;
 
 pub use probes::Calls;
-pub use process::{exit_of, text, threads};
+pub use process::{end, exit_of, text, threads};
 pub use tracefs::{Events, Instance, sweep};
 
 use rustix::event::{PollFd, PollFlags, poll};

@@ -4,7 +4,7 @@
 //! sysfs, the recording as a workload, and the page. The command line and the names of threads may reveal something
 //! about the user, so they are replaced unless the user allows them.
 
-use crate::{About, Fault, Outcome, Plan};
+use crate::{About, Fault, Outcome, Plan, Turn};
 use machine::input::BadInput;
 use ruzstd::decoding::StreamingDecoder;
 use ruzstd::decoding::errors::FrameDecoderError;
@@ -24,6 +24,8 @@ const RESULTS: &str = "trial.json";
 /// The largest bundle that is read, in bytes, before and after decompression.
 const MOST_COMPRESSED: u64 = 256 << 20;
 const MOST: u64 = 1 << 30;
+/// The largest sum of a turn's figures, in ns or a count: more than an hour on 2000 CPUs.
+const MOST_OF_TURN: f64 = 1e16;
 /// The files of a CPU's folder in sysfs that describe the topology.
 const OF_CPU: [&str; 3] = ["topology", "cache", "cpufreq"];
 const CPU_FILES: [&str; 2] = ["cpu_capacity", "online"];
@@ -164,13 +166,42 @@ impl Bundle {
         let bundle: Bundle = serde_json::from_str(text).map_err(bad)?;
         let tuned = bundle.tuning.as_ref().and_then(|it| it.measured.as_ref());
         let is_tuned_well = tuned.is_none_or(|(plan, outcome)| matches(plan, outcome));
-        match is_tuned_well && matches(&bundle.plan, &bundle.outcome) {
-            true => Ok(bundle),
-            false => Err(format!(
+        let outcomes = tuned.map(|it| &it.1).into_iter().chain([&bundle.outcome]);
+        let is_possible = outcomes
+            .flat_map(|it| it.blocks.iter().flatten())
+            .all(is_possible);
+        if !(is_tuned_well && matches(&bundle.plan, &bundle.outcome)) {
+            return Err(format!(
                 "{RESULTS}: the blocks do not match the schedulers: expected a turn of each scheduler in each block"
-            )),
+            ));
+        }
+        match is_possible {
+            true => Ok(bundle),
+            false => Err(format!("{RESULTS}: a turn has impossible figures")),
         }
     }
+}
+
+/// Can a computer measure the figures of this turn? Their sums are then far from overflows.
+fn is_possible(turn: &Turn) -> bool {
+    let recorded = turn.recorded.iter();
+    let threads = recorded.clone().flat_map(|it| &it.threads);
+    let of_threads = threads.map(|it| {
+        let counts = [it.ran_ns, it.turns, it.migrations, it.periods, it.missed];
+        let all = counts.iter().chain(&it.latencies_ns);
+        all.map(|&it| it as f64).sum::<f64>()
+    });
+    let of_recorded = recorded
+        .clone()
+        .map(|it| (it.events as f64) + (it.switches as f64));
+    let recorded_sum = of_threads.chain(of_recorded).sum::<f64>();
+    let scale = recorded.map(|it| it.scale(turn)).sum::<f64>();
+    let others = [turn.cpu_ns, turn.waited_ns, turn.switches, turn.energy_uj];
+    let others = others.into_iter().flatten().chain([turn.elapsed_ns]);
+    let others = others.chain(turn.busy_ns.values().copied());
+    recorded_sum * scale.max(1.0) < MOST_OF_TURN
+        && others.map(|it| it as f64).sum::<f64>() < MOST_OF_TURN
+        && turn.frames_ms.iter().all(|it| *it > 0.0)
 }
 
 /// Does each block have a turn of each scheduler?
@@ -490,6 +521,22 @@ mod tests {
         let mut unfit = bundle(false);
         unfit.outcome.schedulers = vec![0, 1];
         assert!(message(&written(&unfit)).contains("do not match the schedulers"));
+        unfit.outcome.schedulers = vec![0];
+        let spoil: [fn(&mut Turn); 4] = [
+            |it| it.frames_ms = vec![16.0, 0.0],
+            |it| {
+                it.busy_ns = [("a", u64::MAX), ("b", 1)]
+                    .map(|(kind, ns)| (kind.to_owned(), ns))
+                    .into()
+            },
+            |it| it.recorded.as_mut().unwrap().threads[0].latencies_ns = vec![u64::MAX, 1],
+            |it| it.recorded.as_mut().unwrap().threads[0].periods = u64::MAX,
+        ];
+        for spoil in spoil {
+            let mut crafted = unfit.clone();
+            spoil(&mut crafted.outcome.blocks[0][0]);
+            assert!(message(&written(&crafted)).contains("impossible figures"));
+        }
         unfit.version = 9;
         assert!(message(&written(&unfit)).contains("version 9; this program reads version 1"));
         let nowhere = Bundle::read(Path::new("/nowhere"))

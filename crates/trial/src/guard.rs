@@ -144,6 +144,12 @@ impl Part {
         number(&text, line, key)
     }
 
+    /// Is process `pid` in this group or a group below, or has it ended there without having been waited for?
+    pub fn has(&self, pid: i32) -> bool {
+        let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        is_below(&groups, &self.folder)
+    }
+
     /// The threads in this group and in the groups below.
     pub fn threads(&self) -> Vec<i32> {
         threads(&self.folder)
@@ -167,6 +173,13 @@ fn number(text: &str, line: &str, key: &str) -> Option<u64> {
     let rest = &line[line.find(key)? + key.len()..];
     let digits = rest.trim_start_matches([' ', '=']).split(' ').next()?;
     digits.parse().ok()
+}
+
+/// Is a process with these `groups`, the text of its file `cgroup`, in the group of `folder` or a group below?
+fn is_below(groups: &str, folder: &Path) -> bool {
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::/"));
+    let mut above = own.into_iter().flat_map(|it| Path::new(it).ancestors());
+    above.any(|it| it != Path::new("") && folder.ends_with(it))
 }
 
 fn threads(group: &Path) -> Vec<i32> {
@@ -273,6 +286,19 @@ mod tests {
         assert_eq!(removed(3, missing, PATIENCE), (1, false));
         assert_eq!(removed(3, busy, PATIENCE), (4, true));
         assert_eq!(removed(3, busy, Duration::ZERO), (1, false));
+    }
+
+    #[test]
+    fn a_process_that_left_the_group_is_not_below_it() {
+        let folder = Path::new("/sys/fs/cgroup/user.slice/equipoise-trial-7/command");
+        let is_below = |group: &str| is_below(&format!("1:cpu:/\n0::{group}\n"), folder);
+        assert!(is_below("/user.slice/equipoise-trial-7/command"));
+        assert!(is_below(
+            "/user.slice/equipoise-trial-7/command/own (deleted)"
+        ));
+        for elsewhere in ["/", "/user.slice", "/system.slice/docker-7.scope"] {
+            assert!(!is_below(elsewhere), "{elsewhere}");
+        }
     }
 
     #[test]

@@ -237,7 +237,8 @@ impl Linux {
             recorder.end().map_err(system)?;
         }
         waited?;
-        let mut turn = ended?;
+        // Ctrl-C may have ended the command.
+        let mut turn = ended.or_else(|fault| self.check().and(Err(fault)))?;
         turn.cpus = online();
         turn.energy_uj = Reading::now(sys).since(&energy_before);
         turn.khz = host::khz(sys);

@@ -57,6 +57,11 @@ pub fn page(
         page.tables.clear();
         page.remarks.clear();
     }
+    // This table has no place for a count that was not measured.
+    let mut turns = outcome.blocks.iter().flatten();
+    if turns.any(|it| it.recorded.is_none()) {
+        page.tables.retain(|it| it.title != "A run, on average");
+    }
     let removed = outcome
         .removed
         .iter()
@@ -416,6 +421,30 @@ mod tests {
     fn after_one_block_the_page_names_the_option_of_a_trial() {
         let page = shown(&plan(false), &outcome(&FASTER[..1]));
         assert_eq!((page.verdict.len(), &*page.verdict[1]), (2, ONE_BLOCK));
+    }
+
+    #[test]
+    fn what_was_not_recorded_is_not_shown_as_zero() {
+        let has_counts = |trial: &Outcome| {
+            let all = Shown {
+                all: true,
+                ..Shown::default()
+            };
+            let page = page(
+                &About::default(),
+                &plan(false),
+                trial,
+                &Measured::new(trial),
+                all,
+            );
+            page.tables.iter().any(|it| it.title == "A run, on average")
+        };
+        let mut trial = outcome(&FASTER);
+        assert!(!has_counts(&trial));
+        for turn in trial.blocks.iter_mut().flatten() {
+            turn.recorded = Some(crate::Recorded::default());
+        }
+        assert!(has_counts(&trial));
     }
 
     #[test]

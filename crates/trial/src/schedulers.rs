@@ -5,6 +5,7 @@ use policy::Policy;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// The name of the kernel's own scheduler, which is the baseline.
@@ -78,6 +79,11 @@ impl Scheduler {
             .ok_or_else(|| bad("not a command line".to_owned()))?
             .into_iter();
         let program = words.next().unwrap_or_default();
+        if program.ends_with(".bpf.c") || program.ends_with(".bpf.o") {
+            return Err(bad(
+                "a kernel runs it only with a program that loads it; in a checkout, `vm/build-scheduler FILE.bpf.c` makes one".to_owned(),
+            ));
+        }
         let path = find(&program).ok_or_else(|| bad(format!("no program `{program}`")))?;
         // The name of a loader does not depend on its folder.
         let name = match program.rsplit_once('/') {
@@ -135,11 +141,15 @@ pub fn installed(folders: &[PathBuf], find: &dyn Fn(&str) -> Option<PathBuf>) ->
 
 /// Finds a program. A path is used as it is; a name is searched beside this program, and then on `path`.
 pub fn find(program: &str, beside: Option<&Path>, path: &[PathBuf]) -> Option<PathBuf> {
+    let is_program = |it: &PathBuf| {
+        let found = it.metadata();
+        found.is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+    };
     if program.contains('/') {
-        return Some(PathBuf::from(program)).filter(|it| it.is_file());
+        return Some(PathBuf::from(program)).filter(is_program);
     }
     let folders = beside.into_iter().chain(path.iter().map(PathBuf::as_path));
-    folders.map(|it| it.join(program)).find(|it| it.is_file())
+    folders.map(|it| it.join(program)).find(is_program)
 }
 
 #[cfg(test)]
@@ -182,6 +192,10 @@ mod tests {
         assert!(message("'", &there).contains("not a command line"));
         assert!(message("", &there).contains("not a command line"));
         assert!(message("equipoise:nothing=1", &there).contains("nothing"));
+        let anywhere = |program: &str| Some(PathBuf::from(program));
+        for source in ["mine.bpf.c", "/tmp/mine.bpf.o --fast"] {
+            assert!(message(source, &anywhere).contains("vm/build-scheduler"));
+        }
         assert!(message("equipoise", &|_| None).contains("scx_equipoise, which loads it"));
     }
 
@@ -199,6 +213,21 @@ mod tests {
         );
         assert_eq!(names(&["eevdf", "eevdf"]), ["eevdf", "eevdf #2"]);
         assert_eq!(names(&[]), ["eevdf"]);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_executed_is_no_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("scx_mine");
+        std::fs::write(&file, "").unwrap();
+        let found = |program: &str| find(program, Some(folder.path()), &[]);
+        let path = file.to_str().unwrap();
+        assert_eq!([found("scx_mine"), found(path)], [None, None]);
+        std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).unwrap();
+        assert_eq!(
+            [found("scx_mine"), found(path)],
+            [Some(file.clone()), Some(file.clone())]
+        );
     }
 
     #[test]

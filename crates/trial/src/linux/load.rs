@@ -16,10 +16,14 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// The largest log of frame times that is read, in bytes.
 const LONGEST_LOG: u64 = 1 << 30;
+
+/// The time within which the trial notices a signal that it and the command receive.
+const NOTICES: Duration = Duration::from_millis(100);
 
 /// The load of each turn.
 #[derive(Clone, Debug)]
@@ -116,10 +120,11 @@ impl Running {
         };
         let system = |error: io::Error| Fault::System(error.to_string());
         if has_ended {
+            let is_inside = part.has(child.id() as i32);
             let status = child.wait().map_err(system)?;
-            // Ctrl-C reaches both the command and the trial.
+            // Ctrl-C reaches both the command and the trial, whose thread for signals may notice it later.
             if status.signal() == Some(libc::SIGINT) {
-                return Err(Fault::Stopped);
+                sleep(NOTICES);
             }
             if !status.success() {
                 return Err(Fault::Command(format!(
@@ -129,7 +134,11 @@ impl Running {
                 )));
             }
             turn.is_timed = true;
-            let us = |file, line, key| part.number(file, line, key).map(|us| 1000 * us);
+            // A command that has left its control group is not counted there.
+            let us = |file, line, key| {
+                let us = part.number(file, line, key).filter(|_| is_inside);
+                us.map(|us| 1000 * us)
+            };
             turn.cpu_ns = us("cpu.stat", "usage_usec", "usage_usec");
             turn.waited_ns = us("cpu.pressure", "some", "total");
             turn.switches = Some(switches().saturating_sub(self.switches));
