@@ -89,15 +89,12 @@ fn a_busy_computer_is_not_calibrated() {
 fn detected_machines_can_be_shown_and_compared_on() {
     let (tree, out) = (sysfs(), tempfile::tempdir().unwrap());
     let (sysfs, folder) = (tree.path().to_str().unwrap(), out.path().to_str().unwrap());
-    let printed = stdout(&["machine", "detect", "--sysfs", sysfs, "--name", "mine"]);
-    assert_eq!(
-        stdout(&format!(
-            "machine detect --sysfs {sysfs} --name mine --out {folder}"
-        )),
-        ""
-    );
+    let detect = format!("machine detect --sysfs {sysfs} --name mine");
+    let printed = run(&detect);
+    has!(text(&printed.stderr), "left out: power");
+    assert!(run(&format!("{detect} --out {folder}")).stdout.is_empty());
     let file = out.path().join("mine.toml");
-    assert_eq!(std::fs::read_to_string(&file).unwrap(), printed);
+    assert_eq!(std::fs::read(&file).unwrap(), printed.stdout);
     let file = file.to_str().unwrap();
     let shown = stdout(&["machine", "show", file]);
     assert!(
