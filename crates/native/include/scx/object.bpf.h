@@ -118,10 +118,10 @@ static inline bool __equipoise_may_loop(void)
 }
 
 #define can_loop __equipoise_may_loop()
-#define __cond_break(expr)        \
-	({                        \
-		if (!can_loop)    \
-			expr;     \
+#define __cond_break(expr)     \
+	({                     \
+		if (!can_loop) \
+			expr;  \
 	})
 #define cond_break __cond_break(break)
 #define cond_break_label(label) __cond_break(goto label)
