@@ -58,7 +58,7 @@
  *
  * A waking task preempts another whose deadline is later. Each stop of a CPU has a price, which falls to zero
  * within a millisecond. A task whose slice is over stops only if another task waits; the last task continues
- * without a switch. In a crowd of senders and receivers a woken task waits for its turn, so that it finds many
+ * without a switch. In a crowd of senders and receivers no wakeup preempts, so that each receiver finds many
  * messages.
  *
  * 6. Between clusters (progress.h, pull.h, request.h)
@@ -156,10 +156,9 @@ __noinline u32 wait_or_preempt(struct task_struct *p __arg_trusted, struct task_
 	set_deadline(p, t, 0);
 	found = at_once ? find_preemptible(p, t, cpu, now, true) : -1;
 	at_once = found >= 0;
-	if (!at_once && sync && is_in_crowd(p, cpu, now)) {
+	if (!at_once && sync && is_in_crowd(p, cpu, now))
 		WRITE_ONCE(cpu_at(cpu)->crowd_at, now);
-		p->scx.dsq_vtime = deadline_of(t, 2 * slice_of(p));
-	} else if (!at_once)
+	else if (!at_once)
 		found = find_preemptible(p, t, cpu, now, false);
 	explain_preemption(p, t, cpu, now, found);
 	if (found >= 0) {

@@ -218,17 +218,6 @@ fn pairs_do_not_hold_up_others() {
     assert!(work > 0.35, "{work} s");
 }
 
-/// A receiver waits for its turn behind the senders, so that it finds many messages.
-#[test]
-fn a_crowd_switches_rarely() {
-    let switches = |policy| {
-        let result = compare("smp-8", "hackbench:groups=2,loops=50", policy);
-        result["counters"][0]["context_switches"].as_f64().unwrap()
-    };
-    let (equipoise, eevdf) = (switches("equipoise"), switches("eevdf"));
-    assert!(2.0 * equipoise < eevdf, "{equipoise}, {eevdf}");
-}
-
 /// If all CPUs are busy, tasks stay where their data is, and no core is shared while another one idles.
 #[test]
 fn compilers_are_done_as_soon_as_under_eevdf() {
