@@ -36,7 +36,7 @@ pub fn comparison(findings: &Findings<'_>, shown: Shown) -> Page {
     let runs = &comparison.runs;
     let told = Told {
         pairs: "runs paired by seed",
-        time: "simulated s",
+        time: Some("simulated s"),
         remarks: remarks(comparison),
     };
     let page = results(findings, shown, told);
@@ -69,8 +69,9 @@ pub fn comparison(findings: &Findings<'_>, shown: Shown) -> Page {
 pub struct Told<'a> {
     /// The pairs from which an interval is computed, such as `runs paired by seed`.
     pub pairs: &'a str,
-    /// The name of the column with the time of a run, such as `simulated s`.
-    pub time: &'a str,
+    /// The name of the column with the time of a run, such as `simulated s`, in the table of counts; `None` leaves the
+    /// table out, because it has no place for a count that was not measured.
+    pub time: Option<&'a str>,
     /// Remarks of the page's own.
     pub remarks: Vec<String>,
 }
@@ -99,7 +100,7 @@ pub fn results(findings: &Results<'_>, shown: Shown, told: Told<'_>) -> Page {
     if shown.all || tables.is_empty() {
         tables.push(distributions(&rows));
         tables.push(threads(findings));
-        tables.push(counters(findings, told.time));
+        tables.extend(told.time.map(|time| counters(findings, time)));
     }
     let hidden = rows.len() - decide().count();
     let mut columns = tables.iter().flat_map(|table| &table.header);

@@ -24,9 +24,9 @@ const MANY_MISSED_PCT: f64 = 10.0;
 /// The part of the time, in %, above which busy CPUs leave no room for a difference.
 const BUSY_PCT: f64 = 90.0;
 
-/// The verdict: a line for each scheduler under which threads stalled or were in a deadlock; a line for each goal, or only for `goal`; and a
-/// line about all goals, or that says that the comparison cannot tell the schedulers apart. Without several runs, a
-/// line says that there is no verdict.
+/// The verdict: a line for each scheduler under which threads stalled or were in a deadlock; a line for each goal, or
+/// only for `goal`; and a line about all goals, or that says that the comparison cannot tell the schedulers apart.
+/// Without several runs, a line says that there is no verdict.
 pub(crate) fn verdict(findings: &Results<'_>, goal: Option<Goal>) -> Vec<String> {
     let names = findings.schedulers.clone();
     let mut lines: Vec<String> = names

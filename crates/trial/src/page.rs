@@ -43,9 +43,10 @@ pub fn page(
     let names = outcome.schedulers.iter().map(|&it| name(it)).collect();
     let results = Results::new(names, &measured.measures, &measured.runs);
     let sequence = plan.until_decided.then(|| Sequence::of(outcome)).flatten();
+    let mut turns = outcome.blocks.iter().flatten();
     let told = Told {
         pairs: "the turns of each block",
-        time: "s",
+        time: turns.all(|it| it.recorded.is_some()).then_some("s"),
         remarks: cost(about)
             .into_iter()
             .chain(blocks_needed(&results, outcome))
@@ -56,11 +57,6 @@ pub fn page(
     if results.runs() == 0 {
         page.tables.clear();
         page.remarks.clear();
-    }
-    // This table has no place for a count that was not measured.
-    let mut turns = outcome.blocks.iter().flatten();
-    if turns.any(|it| it.recorded.is_none()) {
-        page.tables.retain(|it| it.title != "A run, on average");
     }
     let removed = outcome
         .removed

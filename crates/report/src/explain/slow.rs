@@ -68,8 +68,8 @@ fn how_fast(machine: &Machine, cpu: usize, ran: &Ran) -> String {
     said
 }
 
-/// At most [`MOST_IDLED`] other CPUs that idled for at least 1 % of the time and are no slower than the slowest on which the thread ran, fastest
-/// first.
+/// At most [`MOST_IDLED`] other CPUs that idled for at least 1 % of the time and are no slower than the slowest on which
+/// the thread ran, fastest first.
 fn idled(response: &Response, machine: &Machine) -> Vec<(usize, u64)> {
     let ran = response.ran.iter().filter(|(_, ran)| ran.ns > 0);
     let speed = |cpu| response.speed(machine, cpu);
